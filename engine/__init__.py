@@ -1,0 +1,121 @@
+"""The front door of the engine. The LSP side and the command line import from here and from nothing below.
+
+The names that run jobs (``Service``, ``serve_link``) are loaded when they are first used: a front that only reads and submits never pays
+for them. Importing this package has no side effects.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.catalog import explain, language_of_locale, messages
+from engine.client import Client, StartOrder, find_store, workspace_of
+from engine.config import LANGUAGES, MODES, SANDBOX, EngineConfig, ModelSettings
+from engine.core.errors import (
+    AlreadySettled,
+    BadArgument,
+    EngineError,
+    FaultyPiece,
+    IllegalMove,
+    ModelFault,
+    NotConfigured,
+    NotFound,
+    NotTrusted,
+    StoreFault,
+)
+from engine.core.jobs import ENDED, PARKED, JobStatus
+from engine.core.limits import ContextLimits, Leases, Safety
+from engine.core.piece_keys import piece_schema
+from engine.core.toolnames import BUILTIN_NAMES
+from engine.core.views import (
+    Brief,
+    FileChanged,
+    JobDetail,
+    JobSummary,
+    Request,
+    RuleView,
+    UsageView,
+    to_wire,
+)
+from engine.ids import new_id, short_id
+from engine.loader import DEFAULT_PIECE, check_text, default_dirs, list_pieces, load_piece
+from engine.paths import all_stores, state_dir, store_path, task_dir
+from engine.ports import Buffer
+from engine.process import EngineProcess
+
+if TYPE_CHECKING:
+    from engine.llm.scripted import ScriptedServer
+    from engine.service import Extras, Service, serve_link
+
+_LATE = {
+    "Extras": "engine.service",
+    "Service": "engine.service",
+    "serve_link": "engine.service",
+    "ScriptedServer": "engine.llm.scripted",
+}
+
+__all__ = [
+    "BUILTIN_NAMES",
+    "DEFAULT_PIECE",
+    "ENDED",
+    "LANGUAGES",
+    "MODES",
+    "PARKED",
+    "SANDBOX",
+    "AlreadySettled",
+    "BadArgument",
+    "Brief",
+    "Buffer",
+    "Client",
+    "ContextLimits",
+    "EngineConfig",
+    "EngineError",
+    "EngineProcess",
+    "Extras",
+    "FaultyPiece",
+    "FileChanged",
+    "IllegalMove",
+    "JobDetail",
+    "JobStatus",
+    "JobSummary",
+    "Leases",
+    "ModelFault",
+    "ModelSettings",
+    "NotConfigured",
+    "NotFound",
+    "NotTrusted",
+    "Request",
+    "RuleView",
+    "Safety",
+    "ScriptedServer",
+    "Service",
+    "StartOrder",
+    "StoreFault",
+    "UsageView",
+    "all_stores",
+    "check_text",
+    "default_dirs",
+    "explain",
+    "find_store",
+    "language_of_locale",
+    "list_pieces",
+    "load_piece",
+    "messages",
+    "new_id",
+    "piece_schema",
+    "serve_link",
+    "short_id",
+    "state_dir",
+    "store_path",
+    "task_dir",
+    "to_wire",
+    "workspace_of",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        from importlib import import_module
+
+        return getattr(import_module(_LATE[name]), name)
+    raise AttributeError(name)

@@ -1,0 +1,55 @@
+"""Files a person gives to a task: they go by path into the prompt's listing; what lies outside the workspace is copied to ``input/``."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.core.errors import BadArgument
+from engine.paths import task_dir
+
+_MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@,;:!?、。]+)")
+MAX_BYTES = 64 * 1024 * 1024
+
+
+def attach(
+    workspace: Path, task_id: str, instruction: str, files: Sequence[Path], selection: tuple[str, str] | None
+) -> list[str]:
+    """Workspace-relative paths of what is attached: given files, ``@path`` in the instruction, the selection as ``input/selection-n``.
+
+    Raises ``BadArgument`` for a file that does not exist or is too large to copy.
+    """
+    folder = task_dir(workspace, task_id) / "input"
+    listed: dict[str, None] = {}
+    for path in files:
+        listed[_place(workspace, folder, path)] = None
+    for mention in _MENTION.findall(instruction):
+        path = workspace / mention.rstrip(".")
+        if path.is_file() and path.resolve().is_relative_to(workspace.resolve()):
+            listed[str(path.relative_to(workspace))] = None
+    if selection is not None:
+        name, text = selection
+        number = 1 + sum(1 for _ in folder.glob("selection-*"))
+        target = folder / f"selection-{number}{Path(name).suffix}"
+        target.write_text(f"{name}\n\n{text}", "utf-8", newline="")
+        listed[str(target.relative_to(workspace))] = None
+    return list(listed)
+
+
+def _place(workspace: Path, folder: Path, path: Path) -> str:
+    if not path.exists():
+        raise BadArgument("start.no_file", path=str(path), data={"path": "files", "expected": "existing files"})
+    inside = path.resolve().is_relative_to(workspace.resolve())
+    if inside:
+        return str(path.resolve().relative_to(workspace.resolve()))
+    if not path.is_file() or path.stat().st_size > MAX_BYTES:
+        raise BadArgument("start.cannot_copy", path=str(path), data={"path": "files", "expected": "a file up to 64 MiB"})
+    target = folder / path.name
+    for number in range(1, 1000):
+        if not target.exists():
+            break
+        target = folder / f"{path.stem}-{number}{path.suffix}"
+    shutil.copyfile(path, target)
+    return str(target.relative_to(workspace))

@@ -1,0 +1,351 @@
+"""Runs the calls of one reply: in order, each answered exactly once, effects journalled before they happen.
+
+A batch may be entered again: after an approval, or after a crash. Calls that already have their result are left alone; a call whose intent is
+journalled without a result is settled by the file's hash where that can tell, else reported to the model as unknown, and run again only if it
+merely reads. The call that ends the movement keeps its place open: it is evaluated again if the process dies before the end is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.consent import Consent, consent_to, digest_of, open_approval
+from engine.core.errors import EngineError, LeaseLost, StoreFault
+from engine.core.hops import AskVerdict, ask_policy, process_transition_calls, worked
+from engine.core.messages import encode_tool_result
+from engine.core.records import Event, Intent, Message, NewRequest, Step, StepResult, canonical
+from engine.core.reply import ToolCall
+from engine.core.tooling import Decision, Effect, Outcome, Prepared, Signal, ToolResult
+from engine.core.turn import digest
+from engine.kit import JobRun, log
+from engine.ports import ToolContext
+from engine.toolbox import Ready, Refused, check_call
+
+_EFFECTS = (Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The movement folds: the signal of the call that ended it, what the person is asked, and the messages that answer this batch.
+
+    ``tail`` belongs to the conversation only if it goes on (it does not after a restart).
+    """
+
+    signal: Signal
+    request: NewRequest | None
+    tail: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A call's result with the events that tell it."""
+
+    result: StepResult
+    events: tuple[Event, ...]
+
+
+class Batch:
+    """One reply's calls. ``answered`` are the ids that already have their result in the conversation."""
+
+    def __init__(self, run: JobRun, calls: Sequence[ToolCall], answered: frozenset[str]) -> None:
+        self.run = run
+        self.checked = [check_call(call, run.tools, run.here, run.texts) for call in calls]
+        self.answered = answered
+
+    @property
+    def all_unknown(self) -> bool:
+        """True if every call names a tool that does not exist."""
+        return all(isinstance(item, Refused) and item.unknown for item in self.checked)
+
+    async def execute(self) -> Ended | None:
+        """Run what is not answered yet. None if the movement goes on."""
+        at = 0
+        while at < len(self.checked):
+            group = self._group(at)
+            outcomes = await self._together(group)
+            results: list[Answered] = []
+            for outcome in outcomes:
+                if isinstance(outcome, Ended):
+                    await self._commit(results)
+                    return self._with_tail(outcome, at + len(results))
+                if outcome is not None:
+                    results.append(outcome)
+            await self._commit(results)
+            at += len(group)
+        return None
+
+    def _group(self, start: int) -> list[int]:
+        """Read-only neighbours may run at once; anything else runs alone."""
+        end = start
+        while end < len(self.checked) and self._reads(end):
+            end += 1
+        return list(range(start, max(end, start + 1)))
+
+    def _reads(self, at: int) -> bool:
+        item = self.checked[at]
+        return isinstance(item, Ready) and item.spec.effect is Effect.READ
+
+    async def _together(self, group: Sequence[int]) -> list[Answered | Ended | None]:
+        if len(group) == 1:
+            return [await self._one(group[0])]
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(self._one(at)) for at in group]
+        return [task.result() for task in running]
+
+    async def _commit(self, results: Sequence[Answered]) -> None:
+        if results:
+            await self.run.finish([r.result for r in results], [event for r in results for event in r.events])
+
+    def _with_tail(self, ended: Ended, at: int) -> Ended:
+        """Answer the ending call and what comes after it, for a conversation that goes on. A park leaves its call open."""
+        if self.run.kit.table.is_sentinel(ended.signal.next):
+            return ended
+        first = self.checked[at].call
+        tail = [encode_tool_result(first.call_id, ended.signal.text)]
+        not_run = self.run.texts("result.not_run", tool=first.name)
+        tail += [encode_tool_result(item.call.call_id, not_run) for item in self.checked[at + 1 :]]
+        ids = [item.call.call_id for item in self.checked[at:]]
+        messages = tuple(Message("tool", body, call_id) for call_id, body in zip(ids, tail, strict=True))
+        return Ended(ended.signal, ended.request, messages)
+
+    async def _one(self, at: int) -> Answered | Ended | None:
+        item = self.checked[at]
+        if item.call.call_id in self.answered:
+            return None
+        if isinstance(item, Refused):
+            return self._error(item.call, item.text, item.brief)
+        if (first := self._duplicate_of(at)) is not None:
+            return self._error(item.call, self.run.texts("result.duplicate", call_id=first), "repeated call, run once")
+        step = await self.run.kit.db(self.run.kit.store.step, self.run.job.job_id, item.call.call_id)
+        if step is not None and (known := await self._recover(item, step)) is not None:
+            return known
+        return await self._perform(item, step)
+
+    def _duplicate_of(self, at: int) -> str | None:
+        """The id of an earlier identical call with effects in this reply, if there is one."""
+        item = self.checked[at]
+        if not isinstance(item, Ready) or item.spec.effect not in _EFFECTS:
+            return None
+        for earlier in self.checked[:at]:
+            if isinstance(earlier, Ready) and earlier.spec is item.spec and earlier.args == item.args:
+                return earlier.call.call_id
+        return None
+
+    async def _recover(self, item: Ready, step: Step) -> Answered | None:
+        """Settle a call that was under way when its engine died; None if it may simply run."""
+        intent = step.intent
+        if item.spec.effect not in _EFFECTS:
+            return None
+        texts = self.run.texts
+        if intent.path is not None and intent.post_hash is not None:
+            current = await asyncio.to_thread(self.run.kit.file_hash, self.run.job.task_id, intent.path)
+            if current == intent.post_hash:
+                return self._answer(item, ToolResult(texts("result.happened"), brief=intent.tool), stored=True)
+            if current == intent.pre_hash:
+                return None
+        result = ToolResult(texts("result.unknown_outcome"), brief="outcome unknown", is_error=True)
+        return self._answer(item, result, stored=True)
+
+    async def _perform(self, item: Ready, step: Step | None) -> Answered | Ended:
+        ctx = self._context(item)
+        prepared = await self._guarded(item, item.spec.prepare(ctx, item.args))
+        if not isinstance(prepared, Prepared):
+            title = prepared.brief if isinstance(prepared, ToolResult) and prepared.brief else item.spec.name
+            return self._close(item, prepared, called=_called(item, Prepared(title), self.run.kit.redact))
+        consent = await consent_to(self.run, item, prepared, step)
+        match consent.verdict:
+            case "deny":
+                return self._error(item.call, consent.text, consent.brief, item, prepared)
+            case "ask":
+                request = open_approval(self.run, item, prepared, consent)
+                return Ended(Signal(consent.sentinel, wait_reason="approval"), request)
+            case "allow":
+                return await self._carry_out(item, ctx, prepared, consent)
+
+    async def _carry_out(self, item: Ready, ctx: ToolContext, prepared: Prepared, consent: Consent) -> Answered | Ended:
+        run = self.run
+        called = _called(item, prepared, run.kit.redact)
+        stored = item.spec.effect in _EFFECTS
+        if stored:
+            await run.kit.db(run.kit.store.begin_step, run.lease, self._intent(item, prepared, consent), run.now(), [called])
+        ctx.network = consent.network
+        started = run.now()
+        outcome = await self._guarded(item, item.spec.run(ctx, item.args, prepared))
+        if isinstance(outcome, Prepared):
+            raise TypeError(f"{item.spec.name} returned a plan instead of a result")
+        closed = self._close(item, outcome, stored=stored, seconds=run.now() - started, called=None if stored else called)
+        if stored and isinstance(outcome, ToolResult) and not outcome.is_error:
+            run.counters = worked(run.counters)
+        return closed
+
+    def _intent(self, item: Ready, prepared: Prepared, consent: Consent) -> Intent:
+        path = prepared.paths[0][0] if item.spec.effect is Effect.WRITE and prepared.paths else None
+        return Intent(
+            call_id=item.call.call_id,
+            conversation=self.run.conversation,
+            movement_seq=self.run.movement_seq,
+            tool=item.spec.name,
+            effect=item.spec.effect.value,
+            arguments=self.run.kit.redact(canonical(dict(item.call.arguments or {}))),
+            digest=digest_of(self.run, item, prepared),
+            request_id=consent.request_id,
+            path=path,
+            pre_hash=prepared.pre_hash,
+            post_hash=prepared.post_hash,
+        )
+
+    async def _guarded(self, item: Ready, work: object) -> Prepared | Outcome:
+        """Await a tool; what it raises becomes an error result, except what must end the run."""
+        try:
+            return await work  # type: ignore[misc, no-any-return]
+        except (LeaseLost, StoreFault):
+            raise
+        except EngineError as error:
+            problem = self.run.kit.explain(error, self.run.texts.language)
+        except Exception as error:
+            log.exception("tool %s failed", item.spec.name)
+            problem = f"{type(error).__name__}: {error}"
+        text = self.run.texts("result.failed", tool=item.spec.name, problem=problem)
+        return ToolResult(text, brief=f"{item.spec.name} failed", is_error=True)
+
+    def _close(
+        self, item: Ready, outcome: Outcome, *, stored: bool = False, seconds: float = 0.0, called: Event | None = None
+    ) -> Answered | Ended:
+        if isinstance(outcome, ToolResult):
+            return self._answer(item, outcome, stored=stored, seconds=seconds, called=called)
+        return Ended(outcome, self._request(item, outcome))
+
+    def _request(self, item: Ready, signal: Signal) -> NewRequest | None:
+        if signal.request is None or signal.wait_reason is None:
+            return None
+        draft = signal.request
+        shown: dict[str, object] = {
+            "title": self.run.kit.redact(draft.title),
+            "detail": self.run.kit.redact(draft.detail),
+            "whyKey": f"why.{signal.wait_reason}",
+            "movement": self.run.movement,
+            "piece": self.run.piece.name,
+            "tool": item.spec.name,
+        }
+        if draft.options:
+            shown["options"] = list(draft.options)
+        return NewRequest(
+            request_id=self.run.kit.new_id("r"),
+            reason=signal.wait_reason,
+            key=draft.key,
+            shown=shown,
+            call_id=item.call.call_id,
+            screen_key=draft.screen_key,
+        )
+
+    def _answer(
+        self, item: Ready, result: ToolResult, *, stored: bool, seconds: float = 0.0, called: Event | None = None
+    ) -> Answered:
+        text = self.run.kit.redact(result.text)
+        brief = self.run.kit.redact(result.brief or item.spec.name)
+        message = Message("tool", encode_tool_result(item.call.call_id, text), item.call.call_id)
+        told: dict[str, object] = {
+            "callId": item.call.call_id,
+            "ok": not result.is_error,
+            "brief": brief,
+            "bytes": len(text.encode("utf-8", "replace")),
+            "seconds": round(seconds, 3),
+        }
+        if result.truncated:
+            told["truncated"] = True
+        events = (*([called] if called else []), Event("tool_result", told))
+        done = StepResult(item.call.call_id, not result.is_error, brief, message, result.changes, stored)
+        return Answered(done, events)
+
+    def _error(
+        self, call: ToolCall, text: str, brief: str, item: Ready | None = None, prepared: Prepared | None = None
+    ) -> Answered:
+        """An error result for a call that did not run; the call itself is told too, so that a timeline is complete."""
+        redact = self.run.kit.redact
+        if item is not None and prepared is not None:
+            called = _called(item, prepared, redact)
+        else:
+            body = {"callId": call.call_id, "tool": call.name[:80], "arguments": {}, "title": redact(brief)}
+            called = Event("tool_call", body)
+        message = Message("tool", encode_tool_result(call.call_id, redact(text)), call.call_id)
+        told = {"callId": call.call_id, "ok": False, "brief": redact(brief), "bytes": len(text.encode("utf-8", "replace")), "seconds": 0.0}
+        return Answered(
+            StepResult(call.call_id, False, redact(brief), message, stored=False), (called, Event("tool_result", told))
+        )
+
+    def _context(self, item: Ready) -> ToolContext:
+        run, kit = self.run, self.run.kit
+        call_id = item.call.call_id
+
+        async def decided(key: str) -> Decision | None:
+            row = await kit.db(kit.store.decided, run.job.job_id, key)
+            if row is None or row.decision is None:
+                return None
+            return Decision(key, row.decision, row.scope or "once", row.text, row.note)
+
+        async def update_brief(fields: dict[str, str]) -> str:
+            return canonical(await kit.db(kit.store.set_brief_fields, run.job.task_id, fields))
+
+        async def open_children() -> int:
+            return await kit.db(kit.store.count_open_children, run.job.job_id)
+
+        def ask() -> AskVerdict:
+            verdict, run.counters = ask_policy(run.counters, kit.config.safety)
+            return verdict
+
+        return ToolContext(
+            job_id=run.job.job_id,
+            task_id=run.job.task_id,
+            call_id=call_id,
+            workspace=kit.workspace,
+            task_dir=kit.task_dir(run.job.task_id),
+            language=run.texts.language,
+            movement=run.movement,
+            edit=run.here.edit,
+            targets=tuple(rule.next for rule in run.here.rules),
+            budget=run.context.tool_result_budget(kit.config.context),
+            timeout_s=kit.config.safety.bash_timeout_s,
+            documents=kit.documents,
+            commands=kit.commands,
+            read_marks=run.read_marks,
+            network=False,
+            emit=lambda delta: run.live("tool_output", callId=call_id, delta=kit.redact(delta)),
+            decided=decided,
+            update_brief=update_brief,
+            texts=run.texts,
+            hop=lambda step, summary, lessons: process_transition_calls(run.here, step, summary, lessons, kit.table),
+            ask=ask,
+            open_children=open_children,
+        )
+
+
+def _called(item: Ready, prepared: Prepared, redact: object) -> Event:
+    assert callable(redact)
+    body: dict[str, object] = {
+        "callId": item.call.call_id,
+        "tool": item.spec.name,
+        "arguments": _masked(dict(item.call.arguments or {}), redact),
+        "title": redact(prepared.title),
+    }
+    if prepared.paths:
+        body["locations"] = [{"path": path} for path, _ in prepared.paths]
+    return Event("tool_call", body)
+
+
+def _masked(value: object, redact: object) -> object:
+    """Arguments for display: secrets masked, long texts cut (the message holds the whole)."""
+    assert callable(redact)
+    if isinstance(value, str):
+        return redact(value if len(value) <= 2_000 else value[:2_000] + "…")
+    if isinstance(value, dict):
+        return {key: _masked(child, redact) for key, child in value.items()}
+    if isinstance(value, list):
+        return [_masked(child, redact) for child in value]
+    return value
+
+
+def identity_of(item: Ready) -> str:
+    """What makes two calls the same: tool and arguments."""
+    return digest([item.spec.name, dict(item.call.arguments or {})])

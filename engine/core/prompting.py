@@ -1,0 +1,167 @@
+"""What the model is told, assembled from values. Pure: time, language and texts are arguments.
+
+The order is that of the cache law (``engine.md`` section 3): what changes least comes first. ``Texts`` holds the prompts of one language; a
+missing placeholder is an error in a test, never a hole in a prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import regex
+
+from engine.core.piece import Movement, Piece
+from engine.core.records import Comment
+
+COMMENT_LIMIT = 500
+COMMENTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The prompts of one language by key, with ``str.format`` placeholders."""
+
+    language: str
+    table: Mapping[str, str]
+
+    def __call__(self, key: str, /, **values: object) -> str:
+        """The text of ``key`` with its placeholders filled; raises ``KeyError`` for an unknown key or a missing value."""
+        return self.table[key].format_map(values)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceFacts:
+    """What the listing says about the workspace and the task's folder. Paths are shown as given."""
+
+    root: str
+    branch: str | None = None
+    input_dir: str = ""
+    output_dir: str = ""
+    files: tuple[str, ...] = ()
+    more_files: int = 0
+    attached: tuple[str, ...] = ()
+    unsaved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What reaches a movement from outside its own conversation."""
+
+    brief: Mapping[str, str] = field(default_factory=dict)
+    lessons: Sequence[tuple[str, str]] = ()
+    feedback: tuple[str, str] | None = None
+    checklists: str = ""
+    decisions: Sequence[str] = ()
+    children: Sequence[str] = ()
+    already_done: Sequence[str] = ()
+    answer: tuple[str, str] | None = None
+
+
+def build_time_context_block(now: datetime, texts: Texts) -> str:
+    """The local date, weekday, time and UTC offset. ``now`` must be aware."""
+    offset = now.strftime("%z")
+    weekday = texts("weekdays").split(",")[now.weekday()]
+    return texts("time", date=now.strftime("%Y-%m-%d"), weekday=weekday, time=now.strftime("%H:%M"), offset=f"{offset[:3]}:{offset[3:5]}")
+
+
+def cut(text: str, limit: int) -> str:
+    """At most ``limit`` characters, on a grapheme border, with an ellipsis where something was left out."""
+    if len(text) <= limit:
+        return text
+    end = 0
+    for cluster in regex.finditer(r"\X", text):
+        if cluster.end() > limit - 1:
+            break
+        end = cluster.end()
+    return text[:end] + "…"
+
+
+def enriched_instruction(
+    instruction: str, comments: Sequence[Comment], facts: WorkspaceFacts, now: datetime, texts: Texts
+) -> str:
+    """Time, the last comments, the listing and the instruction: fixed for a run.
+
+    A comment that is the instruction itself (a follow-up's) is not repeated above it.
+    """
+    parts = [build_time_context_block(now, texts)]
+    shown = [c for c in comments[-COMMENTS:] if c.text.strip() != instruction.strip()]
+    if shown:
+        lines = [
+            texts(
+                "comment",
+                author=texts(f"author.{c.author}") if c.author in ("user", "maestro") else c.author,
+                time=datetime.fromtimestamp(c.at, now.tzinfo).strftime("%Y-%m-%d %H:%M"),
+                text=cut(c.text, COMMENT_LIMIT),
+            )
+            for c in shown
+        ]
+        parts.append("\n".join([texts("comments.heading"), *lines]))
+    parts.append(_listing(facts, texts))
+    parts.append(f"{texts('task.heading')}\n{instruction}")
+    return "\n\n".join(parts)
+
+
+def _listing(facts: WorkspaceFacts, texts: Texts) -> str:
+    lines = [texts("workspace.heading"), texts("workspace.root", root=facts.root)]
+    if facts.branch:
+        lines.append(texts("workspace.branch", branch=facts.branch))
+    lines.append(texts("workspace.task", input=facts.input_dir, output=facts.output_dir))
+    if facts.files:
+        lines.append(texts("workspace.files"))
+        lines += [f"- {path}" for path in facts.files]
+        if facts.more_files:
+            lines.append(texts("workspace.more", count=facts.more_files))
+    for key, paths in (("workspace.attached", facts.attached), ("workspace.unsaved", facts.unsaved)):
+        if paths:
+            lines.append(texts(key))
+            lines += [f"- {path}" for path in paths]
+    return "\n".join(lines)
+
+
+def movement_guidance(piece: Piece, movement: Movement, tools: Sequence[str], carried: Carried, texts: Texts) -> str:
+    """What this movement is for, what it may use and where it may go, and what was carried to it.
+
+    ``tools`` are the permitted tool names in the order of the tools array. The choices stand here and not in the tools array: here they
+    are an appended text, there they would cost the whole cache.
+    """
+    parts = [texts("movement.heading", name=movement.name)]
+    if movement.persona:
+        parts.append(movement.persona.strip())
+    parts.append(movement.instruction.strip())
+    parts.append(texts("movement.tools", tools=", ".join(tools)))
+    parts.append(_choices(movement, texts))
+    parts += _carried(carried, texts)
+    return "\n\n".join(part for part in parts if part)
+
+
+def _choices(movement: Movement, texts: Texts) -> str:
+    if not movement.rules:
+        return texts("movement.no_choices")
+    lines = [texts("choice", next=rule.next, condition=rule.condition) for rule in movement.rules]
+    return "\n".join([texts("movement.choices"), *lines, texts("movement.or_complete")])
+
+
+def _carried(carried: Carried, texts: Texts) -> list[str]:
+    parts: list[str] = []
+    brief = [texts("brief.line", name=texts(f"brief.{key}"), text=value) for key, value in carried.brief.items() if value]
+    if brief:
+        parts.append("\n".join([texts("brief.heading"), *brief]))
+    if carried.lessons:
+        lines = [texts("lesson", movement=movement, text=text) for movement, text in carried.lessons]
+        parts.append("\n".join([texts("lessons.heading"), *lines]))
+    if carried.checklists:
+        parts.append(f"{texts('checklists.heading')}\n{carried.checklists}")
+    if carried.feedback:
+        parts.append(f"{texts('feedback.heading', movement=carried.feedback[0])}\n{carried.feedback[1]}")
+    for key, items in (
+        ("decisions.heading", carried.decisions),
+        ("children.heading", carried.children),
+        ("done.heading", carried.already_done),
+    ):
+        if items:
+            parts.append("\n".join([texts(key), *(f"- {item}" for item in items)]))
+    if carried.answer:
+        parts.append(texts("answer", question=carried.answer[0], answer=carried.answer[1]))
+    return parts

@@ -1,0 +1,271 @@
+"""The composition root of the engine: builds the adapters and runs the worker, in a process of its own or inside a command."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from engine.catalog import explain, messages, prompts
+from engine.clock import SystemClock
+from engine.config import EngineConfig
+from engine.core.errors import EngineError
+from engine.core.jobs import Job
+from engine.core.outcome import Settlement, SettlementTable
+from engine.core.piece import Piece, collect_piece_transition_targets
+from engine.core.policy import permitted
+from engine.core.prompting import WorkspaceFacts
+from engine.core.secrets import redact
+from engine.core.tooling import ToolSpec
+from engine.ids import new_id
+from engine.kit import Kit, log
+from engine.link import FrontDocuments, LineChannel, NoDocuments, private_stdio
+from engine.paths import task_dir
+from engine.ports import Documents, Live, Model
+from engine.processes import known_dead, this_process
+from engine.sandbox.none import NoSandbox
+from engine.store.store import Store, StoreThread
+from engine.toolbox import permissions_of
+from engine.tools import builtin_tools, shell_registry
+from engine.worker import Worker
+
+IDLE_EXIT_S = 300.0
+"""An engine process with nothing queued or running ends after this long; the front starts the next one. Parked jobs need none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """Additions to the engine: tools after the built-in ones, and rows of the settlement table."""
+
+    tools: tuple[ToolSpec, ...] = ()
+    settlements: tuple[Settlement, ...] = ()
+
+
+class Service:
+    """One engine on one store. ``on_stored`` is called (often) after anything was committed; ``live`` gets what streams."""
+
+    def __init__(
+        self,
+        workspace: Path,
+        store_file: Path,
+        config: EngineConfig,
+        *,
+        documents: Documents | None = None,
+        live: Live = lambda job_id, kind, body: None,
+        on_stored: Callable[[], None] = lambda: None,
+        extras: Extras = Extras(),
+    ) -> None:
+        self.workspace = workspace
+        self.config = config
+        self._db = StoreThread()
+        self._store_file = store_file
+        self._documents = documents or NoDocuments()
+        self._live = live
+        self._on_stored = on_stored
+        self._extras = extras
+        self._store: Store | None = None
+        self._registry = shell_registry()
+        self.worker: Worker | None = None
+        self._model: Model | None = None
+
+    async def run(self, *, until_idle: bool = False, idle_s: float | None = None) -> None:
+        """Open the store and work. Raises ``StoreFault`` if it cannot be used."""
+        store = await self._db(Store.open, self._store_file)
+        self._store = store
+        try:
+            trusted = self.config.trusted
+            if trusted is None:
+                trusted = await self._db(store.meta, "trusted") == "1"
+            owner = this_process(new_id("w"))
+            self.worker = Worker(self._kit(store, trusted), owner, known_dead)
+            await self.worker.run(until_idle=until_idle, idle_s=idle_s)
+        finally:
+            await self._registry.end_everything()
+            await self._db(store.close)
+            self._db.close()
+            close = getattr(self._model, "aclose", None)
+            if close is not None:
+                await close()
+
+    def wake(self) -> None:
+        """Look at the queue now."""
+        if self.worker is not None:
+            self.worker.wake()
+
+    def stop(self) -> None:
+        """End in order."""
+        if self.worker is not None:
+            self.worker.stop()
+
+    async def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await self._db(call, *args, **kwargs)
+        finally:
+            self._on_stored()
+
+    def _kit(self, store: Store, trusted: bool) -> Kit:
+        secrets = tuple(text for text in (self.config.llm.api_key, *self.config.llm.headers.values()) if len(text) >= 4)
+        return Kit(
+            config=self.config,
+            workspace=self.workspace,
+            trusted=trusted,
+            table=SettlementTable().with_rows(*self._extras.settlements),
+            store=store,
+            db=self._call,
+            model=self._model_for,
+            toolset=self.toolset,
+            end_processes=self._registry.end_all,
+            documents=self._documents,
+            commands=NoSandbox.for_machine(),
+            clock=SystemClock(),
+            live=self._live,
+            prompts=prompts,
+            messages=messages,
+            facts=self._facts,
+            task_dir=partial(task_dir, self.workspace),
+            local_time=lambda at: datetime.fromtimestamp(at).astimezone(),
+            new_id=new_id,
+            redact=lambda text: redact(text, secrets),
+            explain=explain,
+            file_hash=partial(_file_hash, self.workspace),
+        )
+
+    def toolset(self, piece: Piece) -> tuple[ToolSpec, ...]:
+        """The tools of a piece: the union of what its movements permit, in the order of the built-in list (the cache law)."""
+        every = (*builtin_tools(collect_piece_transition_targets(piece), self._registry), *self._extras.tools)
+        permissions = [permissions_of(movement) for movement in piece.movements]
+        return tuple(spec for spec in every if spec.always or any(permitted(spec.name, p) for p in permissions))
+
+    def _model_for(self, job: Job) -> Model:
+        if self._model is None:
+            from engine.llm.openai import OpenAIModel
+            from engine.llm.worker_config import ModelWorker
+
+            settings = self.config.llm
+            worker = ModelWorker(
+                id="default",
+                endpoint=settings.endpoint,
+                model=settings.model,
+                api_key=settings.api_key,
+                timeout_s=settings.timeout_minutes * 60,
+                retries=settings.max_attempts,
+                backoff_s=tuple(ms / 1000 for ms in settings.backoff_ms),
+                retryable_status=settings.retryable_status,
+                temperature=settings.temperature,
+                max_tokens=settings.max_tokens,
+                context_tokens=settings.context_tokens,
+                headers=settings.headers,
+                extra_body=settings.extra_body,
+            )
+            self._model = OpenAIModel(worker)
+        return self._model
+
+    def _facts(self, job: Job) -> WorkspaceFacts:
+        from engine.workspace import git_branch, list_task_files
+
+        folder = task_dir(self.workspace, job.task_id)
+        files = list_task_files(folder)
+        relative = folder.relative_to(self.workspace)
+        return WorkspaceFacts(
+            root=str(self.workspace),
+            branch=git_branch(self.workspace),
+            input_dir=f"{relative}/input",
+            output_dir=f"{relative}/output",
+            files=tuple(f"{relative}/{name}" for name in files.names),
+            more_files=files.more,
+            attached=job.files,
+        )
+
+
+def _file_hash(workspace: Path, task_id: str, path: str) -> str | None:
+    """The hash of a file as it is now; None if there is none, or nothing that a tool would have written."""
+    from engine.workspace import Refused, file_hash, resolve
+
+    try:
+        return file_hash(resolve(workspace, task_dir(workspace, task_id), path))
+    except (Refused, OSError):
+        return None
+
+
+class _Hello(msgspec.Struct):
+    workspace: str
+    store: str
+    config: EngineConfig
+
+
+async def serve_link(extras: Extras = Extras()) -> int:
+    """The engine process: take orders from the front over stdio until it goes away. The exit status of the process."""
+    channel = LineChannel(*private_stdio())
+    stream = aiter(channel)
+    try:
+        hello = msgspec.convert(await anext(stream), _Hello, strict=False)
+    except (StopAsyncIteration, msgspec.ValidationError):
+        return 2
+    documents = FrontDocuments(channel)
+    poke = _Poke(channel)
+    service = Service(
+        Path(hello.workspace),
+        Path(hello.store),
+        hello.config,
+        documents=documents,
+        live=lambda job_id, kind, body: channel.send({"kind": "live", "event": {"jobId": job_id, "kind": kind, **body}}),
+        on_stored=poke,
+        extras=extras,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError, RuntimeError):
+            asyncio.get_running_loop().add_signal_handler(number, service.stop)
+    channel.send({"kind": "ready", "pid": os.getpid()})
+    orders = asyncio.create_task(_obey(stream, service, documents))
+    try:
+        await service.run(idle_s=IDLE_EXIT_S)
+    except EngineError as error:
+        logging.getLogger("engine").error("%s", error)
+        channel.send({"kind": "failed", "key": error.key, "values": {k: str(v) for k, v in error.values.items()}})
+        return 1
+    finally:
+        orders.cancel()
+        poke.last()
+        channel.close()
+    return 0
+
+
+async def _obey(stream: Any, service: Service, documents: FrontDocuments) -> None:
+    async for message in stream:
+        match message.get("kind"):
+            case "wake":
+                service.wake()
+            case "cancel" if service.worker is not None:
+                service.worker.cancel(str(message.get("jobId")))
+            case "answer":
+                documents.answered(message)
+            case other:
+                log.debug("unknown order %r", other)
+    service.stop()
+
+
+class _Poke:
+    """Tells the front to look at the store, at most once per turn of the loop and a few hundred times a second."""
+
+    def __init__(self, channel: LineChannel) -> None:
+        self._channel = channel
+        self._due = False
+
+    def __call__(self) -> None:
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_later(0.003, self.last)
+
+    def last(self) -> None:
+        self._due = False
+        self._channel.send({"kind": "stored"})

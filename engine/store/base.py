@@ -1,0 +1,98 @@
+"""What all parts of the store share: the connection, events, fenced writes, moves."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from engine.core.errors import IllegalMove, LeaseLost, NotFound
+from engine.core.jobs import ENDED, JobStatus, sources_of
+from engine.core.records import Event, Lease, canonical
+from engine.store.sqlite import Database
+
+
+class StoreBase:
+    """Base of the store's parts. Every public method of a part is one transaction."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+
+    def _event(self, job_id: str, now: float, event: Event) -> None:
+        """Append an event inside the running transaction; ``seq`` has no gaps because a rollback takes the number back."""
+        row = self.db.one("next_seq", job_id=job_id)
+        assert row is not None
+        self.db.run(
+            "insert_event", job_id=job_id, seq=row["last_seq"], at=now, kind=event.kind, body=canonical(dict(event.body))
+        )
+
+    def _events(self, job_id: str, now: float, events: Iterable[Event]) -> None:
+        for event in events:
+            self._event(job_id, now, event)
+
+    def _fenced(self, lease: Lease, now: float) -> None:
+        """Prove ownership inside the running transaction. Raises ``LeaseLost``."""
+        if not self.db.run("touch", job_id=lease.job_id, fence=lease.fence, now=now):
+            raise LeaseLost("job.lease_lost", id=lease.job_id)
+
+    def _job_row(self, job_id: str) -> sqlite3.Row:
+        row = self.db.one("job", job_id=job_id)
+        if row is None:
+            raise NotFound("job.unknown", id=job_id, data={"id": job_id})
+        return row
+
+    def _move(
+        self,
+        job_id: str,
+        target: JobStatus,
+        now: float,
+        *,
+        reason: str | None = None,
+        wait_reason: str | None = None,
+        resumed_by: str | None = None,
+        restores: bool | None = None,
+        fence: int | None = None,
+    ) -> None:
+        """Move a job inside the running transaction, by compare-and-set. Raises ``IllegalMove``; then nothing changed."""
+        row = self._job_row(job_id)
+        moved = self.db.run(
+            "move_job",
+            job_id=job_id,
+            status=target.value,
+            sources=json.dumps([status.value for status in sources_of(target)]),
+            reason=reason,
+            wait_reason=wait_reason,
+            resumed_by=resumed_by,
+            restores=None if restores is None else int(restores),
+            fence=fence,
+            now=now,
+        )
+        if not moved:
+            raise IllegalMove(
+                "job.illegal_move", id=job_id, status=row["status"], target=target.value, data={"status": row["status"]}
+            )
+        self._status_event(job_id, now, row["status"], target.value, wait_reason=wait_reason, reason=reason)
+
+    def _status_event(
+        self, job_id: str, now: float, source: str | None, target: str, *, wait_reason: str | None, reason: str | None
+    ) -> None:
+        body: dict[str, object] = {"from": source, "to": target}
+        if wait_reason:
+            body["waitReason"] = wait_reason
+        if reason:
+            body["reason"] = reason
+        self._event(job_id, now, Event("status", body))
+
+    def _wake_parent(self, parent_id: str | None, now: float) -> None:
+        """Queue a parent in the transaction that settles its last child: so it wakes exactly once."""
+        if parent_id is None:
+            return
+        parent = self.db.one("job", job_id=parent_id)
+        if parent is None or parent["status"] != JobStatus.WAITING_SUBTASKS:
+            return
+        count = self.db.one("open_children", job_id=parent_id)
+        if count is not None and count["n"] == 0:
+            self._move(parent_id, JobStatus.QUEUED, now)
+
+    def _ended(self, status: str) -> bool:
+        return JobStatus(status) in ENDED

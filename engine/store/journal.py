@@ -1,0 +1,243 @@
+"""The journal of a run: movements, messages, calls. Each step of a movement is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from engine.core.jobs import Counters, TurnState, Usage
+from engine.core.records import Comment, Event, Intent, Lease, Message, Step, StepResult
+from engine.store.base import StoreBase
+from engine.store.jobs import as_json
+from engine.store.rows import dump, step_of
+
+
+class JournalPart(StoreBase):
+    """What the loop writes, and what a restored movement reads back."""
+
+    def set_enriched(self, lease: Lease, enriched: str, now: float) -> None:
+        """Store the run's enriched instruction: fixed for the run, so that its clock does not tick."""
+        with self.db.tx():
+            self._fenced(lease, now)
+            self.db.run("set_enriched", job_id=lease.job_id, run=lease.run, enriched=enriched)
+            self.db.run("deliver", task_id=lease.task_id)
+
+    def begin_movement(
+        self,
+        lease: Lease,
+        now: float,
+        *,
+        name: str,
+        visit: int,
+        movement_seq: int,
+        conversation: int,
+        forced: bool,
+        counters: Counters,
+        messages: Sequence[Message],
+    ) -> None:
+        """Enter a movement with its opening messages (a new conversation number means a restart)."""
+        with self.db.tx():
+            self._fenced(lease, now)
+            self.db.run(
+                "insert_movement",
+                job_id=lease.job_id,
+                movement_seq=movement_seq,
+                name=name,
+                visit=visit,
+                run=lease.run,
+                conversation=conversation,
+                forced=int(forced),
+                now=now,
+            )
+            self.db.run(
+                "enter_movement",
+                job_id=lease.job_id,
+                name=name,
+                movement_seq=movement_seq,
+                conversation=conversation,
+                counters=dump(counters),
+            )
+            self._append(lease.job_id, conversation, messages)
+            body = {"name": name, "visit": visit, **({"forced": True} if forced else {})}
+            self._event(lease.job_id, now, Event("movement", body))
+
+    def append(
+        self,
+        lease: Lease,
+        now: float,
+        conversation: int,
+        messages: Sequence[Message],
+        *,
+        turn: TurnState,
+        usage: Usage,
+        events: Sequence[Event] = (),
+        delivered: Iterable[str] = (),
+        first_reuse: tuple[int, float] | None = None,
+    ) -> None:
+        """Append messages with the counters that belong to them: one step of a movement.
+
+        ``delivered`` are the comments these messages carry; ``first_reuse`` is (movement_seq, cached percent) of a movement's first call.
+        """
+        with self.db.tx():
+            self._fenced(lease, now)
+            self._append(lease.job_id, conversation, messages)
+            self.db.run("set_turn", job_id=lease.job_id, turn=dump(turn), usage=dump(usage))
+            if first_reuse is not None:
+                self.db.run("set_reused", job_id=lease.job_id, movement_seq=first_reuse[0], pct=first_reuse[1])
+            if ids := list(delivered):
+                self.db.run("deliver_these", ids=as_json(ids))
+            self._events(lease.job_id, now, events)
+
+    def _append(self, job_id: str, conversation: int, messages: Sequence[Message]) -> None:
+        if not messages:
+            return
+        row = self.db.one("next_message_seq", job_id=job_id, conversation=conversation)
+        assert row is not None
+        for seq, message in enumerate(messages, start=row["seq"]):
+            self.db.run(
+                "insert_message",
+                job_id=job_id,
+                conversation=conversation,
+                seq=seq,
+                role=message.role,
+                call_id=message.call_id,
+                body=message.body,
+            )
+
+    def messages(self, job_id: str, conversation: int) -> list[Message]:
+        """A conversation, message for message."""
+        rows = self.db.all("messages", job_id=job_id, conversation=conversation)
+        return [Message(row["role"], row["body"], row["call_id"]) for row in rows]
+
+    def begin_step(self, lease: Lease, intent: Intent, now: float, events: Sequence[Event] = ()) -> None:
+        """Commit what is about to be done, durably, before it is done; an approval it uses is spent in the same transaction.
+
+        Raises ``LeaseLost``: then the effect must not happen.
+        """
+        with self.db.tx(durable=True):
+            self._fenced(lease, now)
+            self.db.run(
+                "insert_step",
+                job_id=lease.job_id,
+                call_id=intent.call_id,
+                conversation=intent.conversation,
+                movement_seq=intent.movement_seq,
+                tool=intent.tool,
+                effect=intent.effect,
+                arguments=intent.arguments,
+                digest=intent.digest,
+                request_id=intent.request_id,
+                path=intent.path,
+                pre_hash=intent.pre_hash,
+                post_hash=intent.post_hash,
+                fence=lease.fence,
+                now=now,
+            )
+            if intent.request_id is not None:
+                self.db.run("use_request", request_id=intent.request_id, now=now)
+            self._events(lease.job_id, now, events)
+
+    def finish_steps(
+        self,
+        lease: Lease,
+        now: float,
+        conversation: int,
+        results: Sequence[StepResult],
+        *,
+        turn: TurnState,
+        usage: Usage,
+        events: Sequence[Event] = (),
+    ) -> None:
+        """Commit results with their messages, snapshots and events. Results of calls without an intent are messages only."""
+        with self.db.tx():
+            self._fenced(lease, now)
+            self._append(lease.job_id, conversation, [result.message for result in results])
+            for result in results:
+                if result.stored:
+                    self.db.run(
+                        "finish_step",
+                        job_id=lease.job_id,
+                        call_id=result.call_id,
+                        ok=int(result.ok),
+                        brief=result.brief,
+                        now=now,
+                    )
+                for change in result.changes:
+                    self.db.run(
+                        "insert_snapshot",
+                        job_id=lease.job_id,
+                        path=change.path,
+                        before=change.before,
+                        mode=change.before_mode,
+                        after_hash=change.after_hash,
+                        now=now,
+                    )
+            self.db.run("set_turn", job_id=lease.job_id, turn=dump(turn), usage=dump(usage))
+            self._events(lease.job_id, now, events)
+
+    def step(self, job_id: str, call_id: str) -> Step | None:
+        """A journalled call, or None if it never began."""
+        row = self.db.one("step", job_id=job_id, call_id=call_id)
+        return None if row is None else step_of(row)
+
+    def steps_of_movement(self, job_id: str, movement_seq: int) -> list[Step]:
+        """The calls of one stay in a movement, in order of their start."""
+        return [step_of(row) for row in self.db.all("steps_of_movement", job_id=job_id, movement_seq=movement_seq)]
+
+    def end_movement(
+        self,
+        lease: Lease,
+        now: float,
+        movement_seq: int,
+        *,
+        next_step: str,
+        summary: str,
+        lessons: str,
+        iterations: int,
+        lesson: tuple[str, str] | None,
+        counters: Counters,
+        events: Sequence[Event] = (),
+    ) -> None:
+        """Close a stay in a movement and keep its lesson, (movement, text), with the task."""
+        with self.db.tx():
+            self._fenced(lease, now)
+            self.db.run(
+                "end_movement",
+                job_id=lease.job_id,
+                movement_seq=movement_seq,
+                next=next_step,
+                summary=summary or None,
+                lessons=lessons or None,
+                iterations=iterations,
+                now=now,
+            )
+            if lesson is not None:
+                self.db.run(
+                    "insert_lesson",
+                    task_id=lease.task_id,
+                    job_id=lease.job_id,
+                    movement=lesson[0],
+                    text=lesson[1],
+                    now=now,
+                )
+            self.db.run("set_counters", job_id=lease.job_id, counters=dump(counters))
+            self._events(lease.job_id, now, events)
+
+    def emit(self, lease: Lease, now: float, events: Sequence[Event]) -> None:
+        """Store events that belong to no other write."""
+        with self.db.tx():
+            self._fenced(lease, now)
+            self._events(lease.job_id, now, events)
+
+    def lessons(self, task_id: str) -> list[tuple[str, str]]:
+        """(movement, text) of a task's lessons, oldest first."""
+        return [(row["movement"], row["text"]) for row in self.db.all("lessons", task_id=task_id)]
+
+    def undelivered(self, task_id: str) -> list[Comment]:
+        """The person's comments that no message has carried yet."""
+        rows = self.db.all("undelivered", task_id=task_id)
+        return [Comment("user", row["text"], row["at"], row["comment_id"]) for row in rows]
+
+    def last_comments(self, task_id: str, limit: int = 5) -> list[Comment]:
+        """The end of a task's thread, oldest first."""
+        rows = self.db.all("last_comments", task_id=task_id, limit=limit)
+        return [Comment(row["author"], row["text"], row["at"], job_id=row["job_id"]) for row in rows]

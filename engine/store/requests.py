@@ -1,0 +1,228 @@
+"""Requests to the person, the rules their answers store, and the comments of a task. First answer wins, in one statement."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+
+import msgspec
+
+from engine.core.errors import AlreadySettled, BadArgument, IllegalMove, NotFound
+from engine.core.jobs import JobStatus
+from engine.core.records import Event, SettledRequest, canonical
+from engine.core.views import Request, RuleView, iso
+from engine.store.base import StoreBase
+from engine.store.rows import request_view, settled_of, settled_request_of
+
+GO_ON = ("interrupted", "crashed", "budget")
+"""Wait reasons whose request asks "go on?": allow goes on, deny cancels."""
+
+
+class RequestsPart(StoreBase):
+    """Questions, approvals, rules, comments."""
+
+    def request(self, request_id: str) -> Request:
+        """A request as clients see it. Raises ``NotFound``."""
+        return request_view(self._request_row(request_id))
+
+    def _request_row(self, request_id: str) -> sqlite3.Row:
+        row = self.db.one("request", request_id=request_id)
+        if row is None:
+            raise NotFound("request.unknown", id=request_id, data={"id": request_id})
+        return row
+
+    def open_requests(self) -> list[Request]:
+        """All open requests, oldest first."""
+        return [request_view(row) for row in self.db.all("open_requests")]
+
+    def approval_of_call(self, job_id: str, call_id: str) -> SettledRequest | None:
+        """The approval asked for a call, settled or not."""
+        row = self.db.one("approval_of_call", job_id=job_id, call_id=call_id)
+        return None if row is None else settled_request_of(row)
+
+    def decided(self, job_id: str, key: str) -> SettledRequest | None:
+        """The newest settled request of a job under a key: what a park tool looks for before it parks."""
+        row = self.db.one("decided", job_id=job_id, key=key)
+        return None if row is None else settled_request_of(row)
+
+    def settled_request(self, request_id: str) -> SettledRequest:
+        """A request as the runner sees it. Raises ``NotFound``."""
+        return settled_request_of(self._request_row(request_id))
+
+    def requests_of_job(self, job_id: str) -> list[SettledRequest]:
+        """All requests of a job, oldest first."""
+        return [settled_request_of(row) for row in self.db.all("requests_of_job", job_id=job_id)]
+
+    def answer(self, job_id: str, request_id: str | None, text: str, by: str, now: float, comment_id: str) -> str:
+        """Answer a question and queue its job; the request's id.
+
+        Raises ``NotFound``, ``BadArgument`` (empty text, not a question), ``AlreadySettled``, ``IllegalMove`` (nothing is asked).
+        """
+        if not text.strip():
+            raise BadArgument("answer.empty", data={"path": "text", "expected": "a non-empty string"})
+        with self.db.tx(durable=True):
+            job = self._job_row(job_id)
+            if request_id is None:
+                open_row = self.db.one("open_question", job_id=job_id)
+                if open_row is None:
+                    raise IllegalMove("job.no_question", id=job_id, status=job["status"], data={"status": job["status"]})
+                request_id = str(open_row["request_id"])
+            row = self._request_row(request_id)
+            if row["job_id"] != job_id:
+                raise NotFound("request.not_of_job", id=request_id, job=job_id, data={"id": request_id})
+            if row["reason"] != "question":
+                raise BadArgument("request.not_a_question", id=request_id, data={"path": "requestId", "expected": "a question"})
+            self._settle(row, "answered", by, now, text=text)
+            self.db.run(
+                "insert_comment",
+                comment_id=comment_id,
+                task_id=job["task_id"],
+                job_id=job_id,
+                author="user",
+                text=text,
+                delivered=1,
+                now=now,
+            )
+            self._event(job_id, now, Event("comment", {"author": "user", "text": text}))
+            self._move(job_id, JobStatus.QUEUED, now, resumed_by=request_id)
+        return request_id
+
+    def decide(
+        self,
+        request_id: str,
+        decision: str,
+        by: str,
+        now: float,
+        *,
+        scope: str = "once",
+        network: bool = False,
+        note: str = "",
+        rule_id: str = "",
+    ) -> None:
+        """Settle a request with allow or deny and queue its job (or cancel it, for "go on?").
+
+        Raises ``NotFound``, ``BadArgument`` (a question wants an answer), ``AlreadySettled``.
+        """
+        with self.db.tx(durable=True):
+            row = self._request_row(request_id)
+            if row["reason"] == "question":
+                raise BadArgument("request.is_a_question", id=request_id, data={"path": "requestId", "expected": "not a question"})
+            self._settle(row, decision, by, now, scope=scope, network=network, note=note)
+            if decision == "allow" and scope in ("task", "always"):
+                self._store_rule(row, scope, by, now, rule_id)
+            if row["reason"] in GO_ON and decision == "deny":
+                job = self._job_row(row["job_id"])
+                self._move(row["job_id"], JobStatus.CANCELLED, now, reason="cancelled")
+                self.db.run("close_requests", job_id=row["job_id"], decision="withdrawn", by=by, text=None, now=now)
+                self._wake_parent(job["parent_id"], now)
+            else:
+                self._move(row["job_id"], JobStatus.QUEUED, now, resumed_by=request_id)
+
+    def resolve_screen(self, key: str, by: str, now: float) -> list[str]:
+        """Settle every captcha request of a screen and queue exactly its jobs; their ids."""
+        resumed: list[str] = []
+        with self.db.tx(durable=True):
+            for waiting in self.db.all("jobs_on_screen", key=key):
+                for row in self.db.all("requests_of_job", job_id=waiting["job_id"]):
+                    if row["decision"] is None:
+                        self._settle(row, "allow", by, now)
+                        self._move(waiting["job_id"], JobStatus.QUEUED, now, resumed_by=row["request_id"])
+                        resumed.append(waiting["job_id"])
+        return resumed
+
+    def _settle(
+        self,
+        row: sqlite3.Row,
+        decision: str,
+        by: str,
+        now: float,
+        *,
+        scope: str | None = None,
+        network: bool = False,
+        text: str | None = None,
+        note: str | None = None,
+    ) -> None:
+        changed = self.db.run(
+            "settle_request",
+            request_id=row["request_id"],
+            decision=decision,
+            scope=scope,
+            network=int(network),
+            text=text,
+            note=note or None,
+            by=by,
+            now=now,
+        )
+        if not changed:
+            raise _already(row, now)
+        body: dict[str, object] = {"requestId": row["request_id"], "decision": decision, "scope": scope or "once", "by": by}
+        if note:
+            body["note"] = note
+        self._event(row["job_id"], now, Event("decision", body))
+
+    def _store_rule(self, row: sqlite3.Row, scope: str, by: str, now: float, rule_id: str) -> None:
+        shown = json.loads(row["shown"])
+        if (draft := shown.get("ruleDraft")) is None:
+            return
+        self.db.run(
+            "insert_rule",
+            rule_id=rule_id,
+            scope=scope,
+            task_id=row["task_id"] if scope == "task" else None,
+            rule=canonical(draft),
+            text=str(shown.get("rule") or shown.get("title", "")),
+            by=by,
+            now=now,
+        )
+
+    def rules(self, task_id: str | None = None) -> list[RuleView]:
+        """Stored rules; with a task, those that apply to it."""
+        return [
+            RuleView(
+                id=row["rule_id"],
+                scope=row["scope"],
+                text=row["text"],
+                task_id=row["task_id"],
+                created_at=iso(row["created_at"]),
+                by=row["by"],
+            )
+            for row in self.db.all("rules", task_id=task_id)
+        ]
+
+    def remove_rule(self, rule_id: str) -> None:
+        """Forget a rule. Raises ``NotFound``."""
+        with self.db.tx(durable=True):
+            if not self.db.run("delete_rule", rule_id=rule_id):
+                raise NotFound("rule.unknown", id=rule_id, data={"id": rule_id})
+
+    def comment(self, task_id: str, text: str, author: str, now: float, comment_id: str, job_id: str | None) -> None:
+        """Add the person's comment to a thread; a running job of the task reads it after its current calls."""
+        with self.db.tx(durable=True):
+            self.db.run(
+                "insert_comment",
+                comment_id=comment_id,
+                task_id=task_id,
+                job_id=job_id,
+                author=author,
+                text=text,
+                delivered=0,
+                now=now,
+            )
+            if job_id is not None:
+                self._event(job_id, now, Event("comment", {"author": author, "text": text}))
+
+
+def _already(row: sqlite3.Row, now: float) -> AlreadySettled:
+    settled = settled_of(row)
+    assert settled is not None
+    ago = max(0, round(now - row["settled_at"]))
+    answered = settled.decision == "answered"
+    data = {key: value for key, value in msgspec.to_builtins(settled).items() if value is not None}
+    return AlreadySettled(
+        "request.answered" if answered else "request.decided",
+        ago=ago,
+        text=settled.text or "",
+        decision=settled.decision,
+        by=settled.by or "",
+        data={"requestId": row["request_id"], **data},
+    )

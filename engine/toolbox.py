@@ -1,0 +1,100 @@
+"""From a call as the model wrote it to a call that can be run, or to the error result that says what would be right. No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+import regex
+
+from engine.core.piece import Movement
+from engine.core.policy import Permissions, permitted
+from engine.core.prompting import Texts
+from engine.core.reply import ToolCall
+from engine.core.tooling import ToolSpec
+
+_DECORATION = regex.compile(r"^(?:functions?[.:/]|tools?[.:/]|default_api[.:])+|<\|.*$|[\s\x00]+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call that may be prepared."""
+
+    call: ToolCall
+    spec: ToolSpec
+    args: msgspec.Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A call that is answered with an error result. ``unknown`` counts for the guard against invented tools."""
+
+    call: ToolCall
+    text: str
+    brief: str
+    unknown: bool = False
+
+
+def permissions_of(movement: Movement) -> Permissions:
+    """What a movement permits, as policy reads it."""
+    return Permissions(movement.allowed_tools, movement.edit, movement.allowed_commands)
+
+
+def resolve_name(name: str, known: Sequence[str]) -> str | None:
+    """The known tool a name means, if only one can be meant: exact, or by letter case, one known prefix or suffix, or a doubled name."""
+    plain = _DECORATION.sub("", name)
+    if plain in known:
+        return plain
+    folded = plain.casefold()
+    candidates = [tool for tool in known if folded in (tool.casefold(), tool.casefold() * 2)]
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def permitted_names(tools: Sequence[ToolSpec], movement: Movement) -> list[str]:
+    """The names of the tools a movement permits, in the order of the tools array."""
+    permissions = permissions_of(movement)
+    return [spec.name for spec in tools if spec.always or permitted(spec.name, permissions)]
+
+
+def check_call(call: ToolCall, tools: Sequence[ToolSpec], movement: Movement, texts: Texts) -> Ready | Refused:
+    """Resolve the name, check the movement's permission, validate the arguments."""
+    listed = ", ".join(permitted_names(tools, movement))
+    name = resolve_name(call.name, [spec.name for spec in tools])
+    if name is None:
+        text = texts("result.unknown_tool", name=call.name[:80] or "(empty)", tools=listed)
+        return Refused(call, text, f"unknown tool {call.name[:80]}", unknown=True)
+    spec = next(spec for spec in tools if spec.name == name)
+    if not spec.always and not permitted(name, permissions_of(movement)):
+        return Refused(call, texts("result.not_permitted", name=name, tools=listed), f"{name} is not permitted here")
+    if call.arguments is None:
+        return _bad(call, spec, call.problem or "not a JSON object", texts)
+    try:
+        args = msgspec.convert(dict(call.arguments), spec.arguments, strict=False)
+    except msgspec.ValidationError as error:
+        return _bad(call, spec, str(error), texts)
+    return Ready(call, spec, args)
+
+
+def _bad(call: ToolCall, spec: ToolSpec, problem: str, texts: Texts) -> Refused:
+    text = texts("result.bad_arguments", name=spec.name, problem=problem, expected=shape(spec))
+    return Refused(call, text, f"{spec.name}: {problem}")
+
+
+def shape(spec: ToolSpec) -> str:
+    """A tool's arguments in one line, e.g. ``{file_path: string, offset?: integer}``."""
+    properties = spec.schema.get("properties")
+    required = spec.schema.get("required")
+    if not isinstance(properties, dict):
+        return "{}"
+    needed = set(required) if isinstance(required, list) else set()
+    parts = [
+        f"{name}{'' if name in needed else '?'}: {_type(schema)}" for name, schema in properties.items() if isinstance(schema, dict)
+    ]
+    return "{" + ", ".join(parts) + "}"
+
+
+def _type(schema: dict[str, object]) -> str:
+    if isinstance(schema.get("enum"), list):
+        return " | ".join(f'"{value}"' for value in schema["enum"])  # type: ignore[attr-defined]
+    return str(schema.get("type", "value"))

@@ -1,0 +1,250 @@
+"""Claims jobs, runs them, settles them. One task per job, nothing detached; a parked job holds nothing here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from engine.core.context import ContextManager
+from engine.core.errors import EngineError, LeaseLost, StoreFault
+from engine.core.jobs import ENDED, Job, JobStatus, Owner
+from engine.core.outcome import PieceRunResult
+from engine.core.piece import Piece, piece_from_json
+from engine.core.records import Lease
+from engine.core.tooling import tools_bytes
+from engine.kit import JobRun, Kit, log
+from engine.piece_runner import PieceEnd, run_piece
+from engine.recovery import recover
+
+
+@dataclass(slots=True)
+class _Working:
+    task: asyncio.Task[None]
+    lease: Lease
+    cancelled: bool = False
+
+
+class Worker:
+    """Works the queue of one store. ``is_dead(pid, start, boot)`` tells whether another owner's process is gone."""
+
+    def __init__(self, kit: Kit, owner: Owner, is_dead: Callable[[int, str, str], bool]) -> None:
+        self.kit = kit
+        self.owner = owner
+        self._is_dead = is_dead
+        self._working: dict[str, _Working] = {}
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._slots: int | None = None
+
+    def wake(self) -> None:
+        """Look at the queue now."""
+        self._wake.set()
+
+    def cancel(self, job_id: str) -> None:
+        """End a job this process works on; its row already says so."""
+        working = self._working.get(job_id)
+        if working is not None and not working.cancelled:
+            working.cancelled = True
+            working.task.cancel()
+
+    async def run(self, *, until_idle: bool = False, idle_s: float | None = None) -> None:
+        """Work until ``stop``; or until nothing is queued or running; or until that has been so for ``idle_s`` seconds."""
+        leases = self.kit.config.leases
+        loop = asyncio.get_running_loop()
+        recovered_at, version, idle_since = -leases.recover_s, -1, loop.time()
+        try:
+            while not self._stopping:
+                self._wake.clear()
+                if loop.time() - recovered_at >= leases.recover_s:
+                    await self._recover()
+                    recovered_at, version = loop.time(), -1
+                current = await self.kit.db(self.kit.store.data_version)
+                if current != version or self._working:
+                    version = current
+                    await self._cancel_wanted()
+                await self._claim_all()
+                if self._working:
+                    idle_since = loop.time()
+                elif until_idle and await self._nothing_left():
+                    return
+                elif idle_s is not None and loop.time() - idle_since > idle_s:
+                    return
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(leases.poll_s):
+                        await self._wake.wait()
+        finally:
+            await self._end_all()
+
+    def stop(self) -> None:
+        """End in order: running jobs go back to the queue with everything they did."""
+        self._stopping = True
+        self._wake.set()
+
+    async def _nothing_left(self) -> bool:
+        counts = await self.kit.db(self.kit.store.counts)
+        return not counts.get(JobStatus.QUEUED) and not counts.get(JobStatus.RUNNING)
+
+    async def _recover(self) -> None:
+        await recover(
+            self.kit.db,
+            self.kit.store,
+            self.kit.clock,
+            self.kit.config.leases,
+            mine=self._working.keys(),
+            owner=self.owner.token,
+            is_dead=self._is_dead,
+            new_id=self.kit.new_id,
+        )
+
+    async def _cancel_wanted(self) -> None:
+        for job_id in await self.kit.db(self.kit.store.cancel_wanted, self.owner):
+            self.cancel(job_id)
+
+    async def _claim_all(self) -> None:
+        while not self._stopping and len(self._working) < (self._slots or 1):
+            job = await self.kit.db(self.kit.store.claim, self.owner, self.kit.clock.now(), self.kit.config.leases.lease_s)
+            if job is None:
+                return
+            lease = Lease(job.job_id, job.task_id, job.fence, job.run)
+            task = asyncio.create_task(self._work(job, lease), name=job.job_id)
+            self._working[job.job_id] = _Working(task, lease)
+            task.add_done_callback(partial(self._done, job.job_id))
+            if self._slots is None:
+                self._slots = await self._concurrency(job)
+
+    def _done(self, job_id: str, _: asyncio.Task[None]) -> None:
+        self._working.pop(job_id, None)
+        self._wake.set()
+
+    async def _concurrency(self, job: Job) -> int:
+        """Jobs at a time: configured, else as many as the model server has slots, else 4."""
+        configured = self.kit.config.max_concurrency
+        if configured is not None:
+            return configured
+        try:
+            return await self.kit.model(job).slots() or 4
+        except EngineError:
+            return 1
+
+    async def _work(self, job: Job, lease: Lease) -> None:
+        heart = asyncio.create_task(self._beat(lease), name=f"heartbeat {job.job_id}")
+        try:
+            await self._run_and_settle(job, lease)
+        except LeaseLost:
+            log.warning("job %s: another process owns it now", job.job_id)
+        except StoreFault as fault:
+            log.error("job %s: the store failed: %s", job.job_id, fault)
+        finally:
+            heart.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await heart
+
+    async def _beat(self, lease: Lease) -> None:
+        leases = self.kit.config.leases
+        while True:
+            await asyncio.sleep(leases.heartbeat_s)
+            with suppress(StoreFault):
+                if not await self.kit.db(self.kit.store.heartbeat, lease, self.kit.clock.now(), leases.lease_s):
+                    self.cancel(lease.job_id)
+                    return
+
+    async def _run_and_settle(self, job: Job, lease: Lease) -> None:
+        run: JobRun | None = None
+        try:
+            run = await self._open(job, lease)
+            end = await run_piece(run)
+        except asyncio.CancelledError:
+            await self._cancelled(job, lease, run)
+            raise
+        except (LeaseLost, StoreFault):
+            raise
+        except EngineError as error:
+            end = _failed(error.key, self.kit.explain(error, job.language))
+        except Exception as error:
+            log.exception("job %s failed inside the engine", job.job_id)
+            end = _failed("internal_error", self.kit.redact(f"{type(error).__name__}: {error}"))
+        await asyncio.shield(self._settle(job, lease, run, end))
+
+    async def _open(self, job: Job, lease: Lease) -> JobRun:
+        """A job's run: piece, tools and system text fixed at its first claim, state as journalled."""
+        kit = self.kit
+        piece = piece_from_json(job.piece)
+        texts = kit.prompts(job.language)
+        tools = kit.toolset(piece)
+        if not job.tools:
+            job = await self._prepare(job, lease, piece, tools_bytes(tools), texts("system"))
+        limit = kit.config.llm.context_tokens or await kit.model(job).context_limit() or kit.config.context.default_limit
+        return JobRun(
+            kit=kit,
+            job=job,
+            lease=lease,
+            piece=piece,
+            tools=tools,
+            texts=texts,
+            counters=job.counters,
+            usage=job.usage,
+            turn=job.turn,
+            movement=job.movement or piece.initial_movement,
+            movement_seq=job.movement_seq,
+            conversation=job.conversation,
+            context=ContextManager(limit),
+        )
+
+    async def _prepare(self, job: Job, lease: Lease, piece: Piece, tools: bytes, system: str) -> Job:
+        movement = job.movement or piece.initial_movement
+        await self.kit.db(
+            self.kit.store.prepare_job,
+            lease,
+            self.kit.clock.now(),
+            piece_name=piece.name,
+            piece=job.piece,
+            piece_hash=job.piece_hash,
+            movement=movement,
+            tools=tools,
+            system=system,
+        )
+        return job.with_prepared(piece.name, movement, tools, system)
+
+    async def _settle(self, job: Job, lease: Lease, run: JobRun | None, end: PieceEnd) -> None:
+        kit = self.kit
+        if end.result.status in ENDED:
+            await kit.end_processes(job.job_id)
+        comment: tuple[str, str] | None = None
+        if end.request is not None and end.request.reason == "question":
+            comment = (kit.new_id("c"), str(end.request.shown["title"]))
+        elif end.result.status in ENDED and end.result.result:
+            comment = (kit.new_id("c"), end.result.result)
+        await kit.db(
+            kit.store.settle,
+            lease,
+            end.result,
+            kit.clock.now(),
+            counters=run.counters if run else job.counters,
+            restores=end.restores,
+            request=end.request,
+            comment=comment,
+        )
+
+    async def _cancelled(self, job: Job, lease: Lease, run: JobRun | None) -> None:
+        """End what the job started, then store why it stopped: a person's cancel, or an orderly stop of this process."""
+        working = self._working.get(job.job_id)
+        await self.kit.end_processes(job.job_id)
+        with suppress(LeaseLost, StoreFault):
+            if working is not None and working.cancelled:
+                end = PieceEnd(PieceRunResult(status=JobStatus.CANCELLED, reason="cancelled"), None, False)
+                await asyncio.shield(self._settle(job, lease, run, end))
+            else:
+                await asyncio.shield(self.kit.db(self.kit.store.requeue, lease, self.kit.clock.now()))
+
+    async def _end_all(self) -> None:
+        tasks = [working.task for working in self._working.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _failed(reason: str, text: str) -> PieceEnd:
+    return PieceEnd(PieceRunResult(status=JobStatus.FAILED, reason=reason, result=text), None, False)
