@@ -1,6 +1,7 @@
 """The front door of the engine. The LSP side and the command line import from here and from nothing below.
 
-The names that run jobs (``Service``, ``serve_link``) are loaded when they are first used: a front that only reads and submits never pays
+The names that run jobs (``Service``, ``serve_link``) are loaded when they are first used: a front that only
+reads and submits never pays
 for them. Importing this package has no side effects.
 """
 
@@ -8,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine.catalog import explain, language_of_locale, messages
-from engine.client import Client, StartOrder, find_store, workspace_of
+from engine.catalog import explain, language_of_locale
+from engine.catalog import messages as catalogue
+from engine.client import Client, StartOrder
 from engine.config import LANGUAGES, MODES, SANDBOX, EngineConfig, ModelSettings
 from engine.core.errors import (
     AlreadySettled,
@@ -37,6 +39,7 @@ from engine.core.views import (
     UsageView,
     to_wire,
 )
+from engine.finding import find_store, workspace_of
 from engine.ids import new_id, short_id
 from engine.loader import DEFAULT_PIECE, check_text, default_dirs, list_pieces, load_piece
 from engine.paths import all_stores, state_dir, store_path, task_dir
@@ -44,14 +47,20 @@ from engine.ports import Buffer
 from engine.process import EngineProcess
 
 if TYPE_CHECKING:
+    from engine.llm.check import ModelReport, check_model
     from engine.llm.scripted import ScriptedServer
     from engine.service import Extras, Service, serve_link
+    from engine.workspace import find_program, refuse_workspace
 
 _LATE = {
     "Extras": "engine.service",
     "Service": "engine.service",
     "serve_link": "engine.service",
     "ScriptedServer": "engine.llm.scripted",
+    "ModelReport": "engine.llm.check",
+    "check_model": "engine.llm.check",
+    "find_program": "engine.workspace",
+    "refuse_workspace": "engine.workspace",
 }
 
 __all__ = [
@@ -80,6 +89,7 @@ __all__ = [
     "JobSummary",
     "Leases",
     "ModelFault",
+    "ModelReport",
     "ModelSettings",
     "NotConfigured",
     "NotFound",
@@ -93,16 +103,19 @@ __all__ = [
     "StoreFault",
     "UsageView",
     "all_stores",
+    "catalogue",
+    "check_model",
     "check_text",
     "default_dirs",
     "explain",
+    "find_program",
     "find_store",
     "language_of_locale",
     "list_pieces",
     "load_piece",
-    "messages",
     "new_id",
     "piece_schema",
+    "refuse_workspace",
     "serve_link",
     "short_id",
     "state_dir",

@@ -1,6 +1,7 @@
 """One movement: call the model, decide, run the calls, until something ends it.
 
-The loop has one entry for three situations: a fresh movement, a conversation restored after a crash, and one that goes on after an approval.
+The loop has one entry for three situations: a fresh movement, a conversation restored after a crash, and one
+that goes on after an approval.
 It looks at the journalled messages: calls without a result are run, else the model is asked.
 """
 
@@ -25,7 +26,9 @@ from engine.ports import ModelRequest
 
 @dataclass(frozen=True, slots=True)
 class MovementEnd:
-    """How a movement ended, what the person is asked, and the messages a conversation that goes on needs first."""
+    """How a movement ended, what the person is asked, and the messages a conversation that goes on needs
+    first.
+    """
 
     outcome: MovementResult
     request: NewRequest | None = None
@@ -40,7 +43,7 @@ async def run_movement(run: JobRun) -> MovementEnd:
             if (end := await _run_calls(run, calls, answered)) is not None:
                 return end
             continue
-        await _deliver_comments(run)
+        await _deliver_news(run)
         try:
             reply = await _ask_model(run)
         except ModelFault as fault:
@@ -84,7 +87,9 @@ async def _take(run: JobRun, reply: Reply) -> MovementEnd | None:
             run.fresh = {call.call_id: call for call in calls}
             await _keep(run, reply, ())
         case RefuseCalls(calls, prompt):
-            refusal = [Message("tool", encode_tool_result(c.call_id, texts(prompt)), c.call_id) for c in calls]
+            refusal = [
+                Message("tool", encode_tool_result(c.call_id, texts(prompt)), c.call_id) for c in calls
+            ]
             await _keep(run, reply, refusal)
         case Nudge(prompt):
             await _keep(run, reply, [Message("user", encode_message("user", texts(prompt)))])
@@ -104,13 +109,22 @@ async def _keep(run: JobRun, reply: Reply, after: Sequence[Message]) -> None:
     await run.append([message, *after], events=events)
 
 
-async def _deliver_comments(run: JobRun) -> None:
-    """A comment that arrived while the job runs is appended after the current tool results."""
+async def _deliver_news(run: JobRun) -> None:
+    """What the person said while the job runs, and the time after a long break, appended after the current
+    tool results.
+
+    Strict chat templates refuse two user messages in a row: behind one of ours, news wait for the next
+    results.
+    """
+    if run.messages[-1].role == "user":
+        return
     comments = await run.kit.db(run.kit.store.undelivered, run.job.task_id)
-    if comments:
-        text = "\n".join(run.texts("comment_now", text=run.kit.redact(comment.text)) for comment in comments)
+    parts = [run.time_note] if run.time_note else []
+    parts += [run.texts("comment_now", text=run.kit.redact(comment.text)) for comment in comments]
+    if parts:
+        run.time_note = ""
         ids = [comment.comment_id for comment in comments]
-        await run.append([Message("user", encode_message("user", text))], delivered=ids)
+        await run.append([Message("user", encode_message("user", "\n".join(parts)))], delivered=ids)
 
 
 async def _ask_model(run: JobRun) -> Reply:
@@ -144,14 +158,18 @@ def _count(run: JobRun, reply: Reply) -> None:
         prompt_tokens=total,
         completion_tokens=run.usage.completion_tokens + completion,
         cached_tokens=cached_total,
-        reused_pct=round(100 * cached_total / total, 1) if used.cached_tokens is not None and total else run.usage.reused_pct,
+        reused_pct=round(100 * cached_total / total, 1)
+        if used.cached_tokens is not None and total
+        else run.usage.reused_pct,
         context_ratio=round(ContextManager(run.context.limit, used=prompt).ratio(), 4),
         calls=run.usage.calls + 1,
     )
 
 
 def _usage_events(run: JobRun, reply: Reply) -> list[Event]:
-    """What one model call cost, and, for the first call of a movement, how much of the prompt the server reused."""
+    """What one model call cost, and, for the first call of a movement, how much of the prompt the server
+    reused.
+    """
     used = reply.usage
     events = [
         Event(
@@ -168,7 +186,9 @@ def _usage_events(run: JobRun, reply: Reply) -> list[Event]:
         pct = round(100 * used.cached_tokens / used.prompt_tokens, 1)
         log.info("[llm-stream] job=%s prompt_cache reused=%d pct=%s", run.job.job_id, used.cached_tokens, pct)
         if run.first_call:
-            events.append(Event("cache", {"reused": used.cached_tokens, "total": used.prompt_tokens, "pct": pct}))
+            events.append(
+                Event("cache", {"reused": used.cached_tokens, "total": used.prompt_tokens, "pct": pct})
+            )
             run.first_reuse = pct
     run.first_call = False
     return events
@@ -181,10 +201,14 @@ def _faulted(run: JobRun, fault: ModelFault) -> MovementEnd:
     return MovementEnd(outcome)
 
 
-def unanswered(messages: Sequence[Message], fresh: Mapping[str, ToolCall]) -> tuple[list[ToolCall], frozenset[str]]:
-    """The calls of the last assistant message if some have no result yet (all of them, with the ids already answered); else nothing.
+def unanswered(
+    messages: Sequence[Message], fresh: Mapping[str, ToolCall]
+) -> tuple[list[ToolCall], frozenset[str]]:
+    """The calls of the last assistant message if some have no result yet (all of them, with the ids already
+    answered); else nothing.
 
-    ``fresh`` are calls of a reply just received: they still know what was wrong with their arguments, which the journal does not keep.
+    ``fresh`` are calls of a reply just received: they still know what was wrong with their arguments, which
+    the journal does not keep.
     """
     answered: set[str] = set()
     for message in reversed(messages):
@@ -207,6 +231,8 @@ def calls_of(body: bytes) -> list[ToolCall]:
         arguments = json.loads(raw)
         problem = None if isinstance(arguments, dict) else "not a JSON object"
         calls.append(
-            ToolCall(entry["id"], entry["function"]["name"], arguments if problem is None else None, raw, problem)
+            ToolCall(
+                entry["id"], entry["function"]["name"], arguments if problem is None else None, raw, problem
+            )
         )
     return calls

@@ -1,4 +1,6 @@
-"""Files a person gives to a task: they go by path into the prompt's listing; what lies outside the workspace is copied to ``input/``."""
+"""Files a person gives to a task: they go by path into the prompt's listing; what lies outside the workspace
+is copied to ``input/``.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ MAX_BYTES = 64 * 1024 * 1024
 def attach(
     workspace: Path, task_id: str, instruction: str, files: Sequence[Path], selection: tuple[str, str] | None
 ) -> list[str]:
-    """Workspace-relative paths of what is attached: given files, ``@path`` in the instruction, the selection as ``input/selection-n``.
+    """Workspace-relative paths of what is attached: given files, ``@path`` in the instruction, the selection
+    as ``input/selection-n``.
 
     Raises ``BadArgument`` for a file that does not exist or is too large to copy.
     """
@@ -40,12 +43,16 @@ def attach(
 
 def _place(workspace: Path, folder: Path, path: Path) -> str:
     if not path.exists():
-        raise BadArgument("start.no_file", path=str(path), data={"path": "files", "expected": "existing files"})
+        raise BadArgument(
+            "start.no_file", path=str(path), data={"path": "files", "expected": "existing files"}
+        )
     inside = path.resolve().is_relative_to(workspace.resolve())
     if inside:
         return str(path.resolve().relative_to(workspace.resolve()))
     if not path.is_file() or path.stat().st_size > MAX_BYTES:
-        raise BadArgument("start.cannot_copy", path=str(path), data={"path": "files", "expected": "a file up to 64 MiB"})
+        raise BadArgument(
+            "start.cannot_copy", path=str(path), data={"path": "files", "expected": "a file up to 64 MiB"}
+        )
     target = folder / path.name
     for number in range(1, 1000):
         if not target.exists():

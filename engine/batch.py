@@ -1,8 +1,11 @@
 """Runs the calls of one reply: in order, each answered exactly once, effects journalled before they happen.
 
-A batch may be entered again: after an approval, or after a crash. Calls that already have their result are left alone; a call whose intent is
-journalled without a result is settled by the file's hash where that can tell, else reported to the model as unknown, and run again only if it
-merely reads. The call that ends the movement keeps its place open: it is evaluated again if the process dies before the end is stored.
+A batch may be entered again: after an approval, or after a crash. Calls that already have their result are
+left alone; a call whose intent is
+journalled without a result is settled by the file's hash where that can tell, else reported to the model as
+unknown, and run again only if it
+merely reads. The call that ends the movement keeps its place open: it is evaluated again if the process dies
+before the end is stored.
 """
 
 from __future__ import annotations
@@ -13,14 +16,14 @@ from dataclasses import dataclass
 
 from engine.consent import Consent, consent_to, digest_of, open_approval
 from engine.core.errors import EngineError, LeaseLost, StoreFault
-from engine.core.hops import AskVerdict, ask_policy, process_transition_calls, worked
+from engine.core.hops import worked
 from engine.core.messages import encode_tool_result
 from engine.core.records import Event, Intent, Message, NewRequest, Step, StepResult, canonical
 from engine.core.reply import ToolCall
-from engine.core.tooling import Decision, Effect, Outcome, Prepared, Signal, ToolResult
-from engine.core.turn import digest
+from engine.core.tooling import Effect, Outcome, Prepared, Signal, ToolResult
 from engine.kit import JobRun, log
 from engine.ports import ToolContext
+from engine.tool_context import tool_context
 from engine.toolbox import Ready, Refused, check_call
 
 _EFFECTS = (Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
@@ -28,7 +31,8 @@ _EFFECTS = (Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The movement folds: the signal of the call that ended it, what the person is asked, and the messages that answer this batch.
+    """The movement folds: the signal of the call that ended it, what the person is asked, and the messages
+    that answer this batch.
 
     ``tail`` belongs to the conversation only if it goes on (it does not after a restart).
     """
@@ -99,7 +103,9 @@ class Batch:
             await self.run.finish([r.result for r in results], [event for r in results for event in r.events])
 
     def _with_tail(self, ended: Ended, at: int) -> Ended:
-        """Answer the ending call and what comes after it, for a conversation that goes on. A park leaves its call open."""
+        """Answer the ending call and what comes after it, for a conversation that goes on. A park leaves its
+        call open.
+        """
         if self.run.kit.table.is_sentinel(ended.signal.next):
             return ended
         first = self.checked[at].call
@@ -117,7 +123,9 @@ class Batch:
         if isinstance(item, Refused):
             return self._error(item.call, item.text, item.brief)
         if (first := self._duplicate_of(at)) is not None:
-            return self._error(item.call, self.run.texts("result.duplicate", call_id=first), "repeated call, run once")
+            return self._error(
+                item.call, self.run.texts("result.duplicate", call_id=first), "repeated call, run once"
+            )
         step = await self.run.kit.db(self.run.kit.store.step, self.run.job.job_id, item.call.call_id)
         if step is not None and (known := await self._recover(item, step)) is not None:
             return known
@@ -142,14 +150,16 @@ class Batch:
         if intent.path is not None and intent.post_hash is not None:
             current = await asyncio.to_thread(self.run.kit.file_hash, self.run.job.task_id, intent.path)
             if current == intent.post_hash:
-                return self._answer(item, ToolResult(texts("result.happened"), brief=intent.tool), stored=True)
+                return self._answer(
+                    item, ToolResult(texts("result.happened"), brief=intent.tool), stored=True
+                )
             if current == intent.pre_hash:
                 return None
         result = ToolResult(texts("result.unknown_outcome"), brief="outcome unknown", is_error=True)
         return self._answer(item, result, stored=True)
 
     async def _perform(self, item: Ready, step: Step | None) -> Answered | Ended:
-        ctx = self._context(item)
+        ctx = tool_context(self.run, item.call.call_id)
         prepared = await self._guarded(item, item.spec.prepare(ctx, item.args))
         if not isinstance(prepared, Prepared):
             title = prepared.brief if isinstance(prepared, ToolResult) and prepared.brief else item.spec.name
@@ -164,18 +174,28 @@ class Batch:
             case "allow":
                 return await self._carry_out(item, ctx, prepared, consent)
 
-    async def _carry_out(self, item: Ready, ctx: ToolContext, prepared: Prepared, consent: Consent) -> Answered | Ended:
+    async def _carry_out(
+        self, item: Ready, ctx: ToolContext, prepared: Prepared, consent: Consent
+    ) -> Answered | Ended:
         run = self.run
         called = _called(item, prepared, run.kit.redact)
         stored = item.spec.effect in _EFFECTS
         if stored:
-            await run.kit.db(run.kit.store.begin_step, run.lease, self._intent(item, prepared, consent), run.now(), [called])
+            await run.kit.db(
+                run.kit.store.begin_step,
+                run.lease,
+                self._intent(item, prepared, consent),
+                run.now(),
+                [called],
+            )
         ctx.network = consent.network
         started = run.now()
         outcome = await self._guarded(item, item.spec.run(ctx, item.args, prepared))
         if isinstance(outcome, Prepared):
             raise TypeError(f"{item.spec.name} returned a plan instead of a result")
-        closed = self._close(item, outcome, stored=stored, seconds=run.now() - started, called=None if stored else called)
+        closed = self._close(
+            item, outcome, stored=stored, seconds=run.now() - started, called=None if stored else called
+        )
         if stored and isinstance(outcome, ToolResult) and not outcome.is_error:
             run.counters = worked(run.counters)
         return closed
@@ -211,7 +231,13 @@ class Batch:
         return ToolResult(text, brief=f"{item.spec.name} failed", is_error=True)
 
     def _close(
-        self, item: Ready, outcome: Outcome, *, stored: bool = False, seconds: float = 0.0, called: Event | None = None
+        self,
+        item: Ready,
+        outcome: Outcome,
+        *,
+        stored: bool = False,
+        seconds: float = 0.0,
+        called: Event | None = None,
     ) -> Answered | Ended:
         if isinstance(outcome, ToolResult):
             return self._answer(item, outcome, stored=stored, seconds=seconds, called=called)
@@ -241,7 +267,13 @@ class Batch:
         )
 
     def _answer(
-        self, item: Ready, result: ToolResult, *, stored: bool, seconds: float = 0.0, called: Event | None = None
+        self,
+        item: Ready,
+        result: ToolResult,
+        *,
+        stored: bool,
+        seconds: float = 0.0,
+        called: Event | None = None,
     ) -> Answered:
         text = self.run.kit.redact(result.text)
         brief = self.run.kit.redact(result.brief or item.spec.name)
@@ -260,9 +292,16 @@ class Batch:
         return Answered(done, events)
 
     def _error(
-        self, call: ToolCall, text: str, brief: str, item: Ready | None = None, prepared: Prepared | None = None
+        self,
+        call: ToolCall,
+        text: str,
+        brief: str,
+        item: Ready | None = None,
+        prepared: Prepared | None = None,
     ) -> Answered:
-        """An error result for a call that did not run; the call itself is told too, so that a timeline is complete."""
+        """An error result for a call that did not run; the call itself is told too, so that a timeline is
+        complete.
+        """
         redact = self.run.kit.redact
         if item is not None and prepared is not None:
             called = _called(item, prepared, redact)
@@ -270,54 +309,16 @@ class Batch:
             body = {"callId": call.call_id, "tool": call.name[:80], "arguments": {}, "title": redact(brief)}
             called = Event("tool_call", body)
         message = Message("tool", encode_tool_result(call.call_id, redact(text)), call.call_id)
-        told = {"callId": call.call_id, "ok": False, "brief": redact(brief), "bytes": len(text.encode("utf-8", "replace")), "seconds": 0.0}
+        told = {
+            "callId": call.call_id,
+            "ok": False,
+            "brief": redact(brief),
+            "bytes": len(text.encode("utf-8", "replace")),
+            "seconds": 0.0,
+        }
         return Answered(
-            StepResult(call.call_id, False, redact(brief), message, stored=False), (called, Event("tool_result", told))
-        )
-
-    def _context(self, item: Ready) -> ToolContext:
-        run, kit = self.run, self.run.kit
-        call_id = item.call.call_id
-
-        async def decided(key: str) -> Decision | None:
-            row = await kit.db(kit.store.decided, run.job.job_id, key)
-            if row is None or row.decision is None:
-                return None
-            return Decision(key, row.decision, row.scope or "once", row.text, row.note)
-
-        async def update_brief(fields: dict[str, str]) -> str:
-            return canonical(await kit.db(kit.store.set_brief_fields, run.job.task_id, fields))
-
-        async def open_children() -> int:
-            return await kit.db(kit.store.count_open_children, run.job.job_id)
-
-        def ask() -> AskVerdict:
-            verdict, run.counters = ask_policy(run.counters, kit.config.safety)
-            return verdict
-
-        return ToolContext(
-            job_id=run.job.job_id,
-            task_id=run.job.task_id,
-            call_id=call_id,
-            workspace=kit.workspace,
-            task_dir=kit.task_dir(run.job.task_id),
-            language=run.texts.language,
-            movement=run.movement,
-            edit=run.here.edit,
-            targets=tuple(rule.next for rule in run.here.rules),
-            budget=run.context.tool_result_budget(kit.config.context),
-            timeout_s=kit.config.safety.bash_timeout_s,
-            documents=kit.documents,
-            commands=kit.commands,
-            read_marks=run.read_marks,
-            network=False,
-            emit=lambda delta: run.live("tool_output", callId=call_id, delta=kit.redact(delta)),
-            decided=decided,
-            update_brief=update_brief,
-            texts=run.texts,
-            hop=lambda step, summary, lessons: process_transition_calls(run.here, step, summary, lessons, kit.table),
-            ask=ask,
-            open_children=open_children,
+            StepResult(call.call_id, False, redact(brief), message, stored=False),
+            (called, Event("tool_result", told)),
         )
 
 
@@ -344,8 +345,3 @@ def _masked(value: object, redact: object) -> object:
     if isinstance(value, list):
         return [_masked(child, redact) for child in value]
     return value
-
-
-def identity_of(item: Ready) -> str:
-    """What makes two calls the same: tool and arguments."""
-    return digest([item.spec.name, dict(item.call.arguments or {})])

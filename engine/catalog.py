@@ -1,4 +1,6 @@
-"""The texts of the product, by key and language: prompts for the model and messages for people, each from its TOML files."""
+"""The texts of the product, by key and language: prompts for the model and messages for people, each from its
+TOML files.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def language_of_text(text: str) -> str:
 
 
 def explain(error: EngineError, language: str) -> str:
-    """An error as one sentence in a language. An unknown key is a bug, but a person still gets words, never a traceback."""
+    """An error as one sentence in a language. An unknown key is a bug, but a person still gets words, never a
+    traceback.
+    """
     texts = messages(language)
     try:
         return texts(error.key, **error.values)

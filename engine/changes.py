@@ -11,8 +11,12 @@ from engine.core.views import FileChanged
 _SHOWN = 1024 * 1024
 
 
-def compare(workspace: Path, snapshots: Sequence[tuple[str, bytes | None, int | None, str | None]]) -> list[FileChanged]:
-    """Each changed file with its text before and now (None for none, or for one too large or binary to show)."""
+def compare(
+    workspace: Path, snapshots: Sequence[tuple[str, bytes | None, int | None, str | None]]
+) -> list[FileChanged]:
+    """Each changed file with its text before and now (None for none, or for one too large or binary to
+    show).
+    """
     changed: list[FileChanged] = []
     for path, before, _mode, after_hash in snapshots:
         now = _read(workspace / path)
@@ -24,7 +28,12 @@ def compare(workspace: Path, snapshots: Sequence[tuple[str, bytes | None, int | 
         current = None if now is None else hashlib.sha256(now).hexdigest()
         changed.append(
             FileChanged(
-                path=path, status=status, before=texts[0], after=texts[1], binary=binary, current_matches=current == after_hash
+                path=path,
+                status=status,
+                before=texts[0],
+                after=texts[1],
+                binary=binary,
+                current_matches=current == after_hash,
             )
         )
     return changed

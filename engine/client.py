@@ -1,8 +1,11 @@
-"""What a front or the command line needs of the engine: submit, answer, decide, list, show, follow. A committed row is the acknowledgement."""
+"""What a front or the command line needs of the engine: submit, answer, decide, list, show, follow. A
+committed row is the acknowledgement.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,15 +16,23 @@ from engine.attachments import attach
 from engine.catalog import language_of_text
 from engine.clock import SystemClock
 from engine.config import MODES, EngineConfig
-from engine.core.errors import BadArgument, IllegalMove, NotConfigured, NotFound, NotTrusted
+from engine.core.errors import BadArgument, IllegalMove, NotConfigured, NotFound
 from engine.core.jobs import ENDED, JobStatus
 from engine.core.piece import piece_to_json
 from engine.core.records import NewJob
 from engine.core.toolnames import BUILTIN_NAMES
 from engine.core.views import Brief, FileChanged, JobDetail, JobSummary, Request, RuleView
 from engine.ids import new_id
-from engine.loader import DEFAULT_PIECE, LoadedPiece, PieceDirs, PieceEntry, default_dirs, list_pieces, load_piece
-from engine.paths import all_stores, make_task_dir, store_path
+from engine.loader import (
+    DEFAULT_PIECE,
+    LoadedPiece,
+    PieceDirs,
+    PieceEntry,
+    default_dirs,
+    list_pieces,
+    load_piece,
+)
+from engine.paths import make_task_dir, store_path
 from engine.store.store import Store, StoreThread
 
 POLL_S = 0.2
@@ -30,7 +41,9 @@ TITLE_LIMIT = 80
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """What ``maestro.task.start`` takes. ``files`` are absolute paths; ``selection`` is a text with a name for it."""
+    """What ``maestro.task.start`` takes. ``files`` are absolute paths; ``selection`` is a text with a name
+    for it.
+    """
 
     instruction: str
     piece: str | None = None
@@ -42,9 +55,13 @@ class StartOrder:
 
 
 class Client:
-    """The engine as seen from outside it. ``by`` names this client in decisions. Open before use, close after."""
+    """The engine as seen from outside it. ``by`` names this client in decisions. Open before use, close
+    after.
+    """
 
-    def __init__(self, workspace: Path, config: EngineConfig, *, by: str = "cli", store_file: Path | None = None) -> None:
+    def __init__(
+        self, workspace: Path, config: EngineConfig, *, by: str = "cli", store_file: Path | None = None
+    ) -> None:
         self.workspace = workspace
         self.config = config
         self.by = by
@@ -78,12 +95,11 @@ class Client:
         """POSIX seconds."""
         return self._clock.now()
 
-    # -- tasks -----------------------------------------------------------------------------------------------------------------
-
     async def start(self, order: StartOrder) -> tuple[str, str]:
         """Submit a task; (task id, job id), committed. Nothing runs yet.
 
-        Raises ``BadArgument``, ``NotConfigured``, ``NotFound`` / ``FaultyPiece`` / ``NotTrusted`` for the piece.
+        Raises ``BadArgument``, ``NotConfigured``, ``NotFound`` / ``FaultyPiece`` / ``NotTrusted`` for the
+        piece.
         """
         if not order.instruction.strip():
             raise BadArgument("start.empty", data={"path": "instruction", "expected": "a non-empty string"})
@@ -94,8 +110,12 @@ class Client:
         loaded = await self.load_piece(order.piece)
         task_id = new_id("t")
         await asyncio.to_thread(make_task_dir, self.workspace, task_id)
-        files = await asyncio.to_thread(attach, self.workspace, task_id, order.instruction, order.files, order.selection)
-        language = self.config.language if self.config.language != "auto" else language_of_text(order.instruction)
+        files = await asyncio.to_thread(
+            attach, self.workspace, task_id, order.instruction, order.files, order.selection
+        )
+        language = (
+            self.config.language if self.config.language != "auto" else language_of_text(order.instruction)
+        )
         new = NewJob(
             job_id=new_id("j"),
             instruction=order.instruction,
@@ -118,10 +138,14 @@ class Client:
     def check_configured(self) -> None:
         """Raise ``NotConfigured`` if no model server is named: one sentence that says how to name one."""
         if not self.config.llm.endpoint.strip():
-            raise NotConfigured("config.no_endpoint", data={"setting": "llm.endpoint", "mend": "MAESTRO_ENDPOINT"})
+            raise NotConfigured(
+                "config.no_endpoint", data={"setting": "llm.endpoint", "mend": "MAESTRO_ENDPOINT"}
+            )
 
     async def comment(self, task_id: str, text: str, piece: str | None = None) -> str | None:
-        """Comment on a task. A job parked with a question takes it as the answer; a task at rest gets a follow-up job, whose id is returned."""
+        """Comment on a task. A job parked with a question takes it as the answer; a task at rest gets a
+        follow-up job, whose id is returned.
+        """
         if not text.strip():
             raise BadArgument("comment.empty", data={"path": "text", "expected": "a non-empty string"})
         jobs = await self.db(self.store.statuses_of_task, task_id)
@@ -168,9 +192,13 @@ class Client:
     ) -> None:
         """Settle a request with allow or deny. Raises ``NotFound``, ``AlreadySettled``, ``BadArgument``."""
         if decision not in ("allow", "deny"):
-            raise BadArgument("decide.unknown", decision=decision, data={"path": "decision", "expected": "allow | deny"})
+            raise BadArgument(
+                "decide.unknown", decision=decision, data={"path": "decision", "expected": "allow | deny"}
+            )
         if scope not in ("once", "task", "always"):
-            raise BadArgument("decide.scope", scope=scope, data={"path": "scope", "expected": "once | task | always"})
+            raise BadArgument(
+                "decide.scope", scope=scope, data={"path": "scope", "expected": "once | task | always"}
+            )
         await self.db(
             self.store.decide,
             request_id,
@@ -191,13 +219,17 @@ class Client:
         return resumed
 
     async def cancel(self, job_id: str) -> bool:
-        """Cancel a job. True if it is cancelled already, False if its engine is about to. Raises ``NotFound``, ``IllegalMove``."""
+        """Cancel a job. True if it is cancelled already, False if its engine is about to. Raises
+        ``NotFound``, ``IllegalMove``.
+        """
         done = await self.db(self.store.cancel, job_id, self.by, self.now())
         self.poke()
         return done
 
     async def retry(self, job_id: str) -> str:
-        """A new job from one that failed, was aborted or cancelled; its id. Raises ``NotFound``, ``IllegalMove``."""
+        """A new job from one that failed, was aborted or cancelled; its id. Raises ``NotFound``,
+        ``IllegalMove``.
+        """
         self.check_configured()
         new = await self.db(self.store.retry, job_id, new_id("j"), self.now())
         self.poke()
@@ -205,10 +237,14 @@ class Client:
 
     async def brief(self, task_id: str, fields: dict[str, str] | None = None) -> Brief:
         """The Mission Brief of a task, changed first if fields are given."""
-        return await (self.db(self.store.set_brief, task_id, fields) if fields else self.db(self.store.brief, task_id))
+        return await (
+            self.db(self.store.set_brief, task_id, fields) if fields else self.db(self.store.brief, task_id)
+        )
 
     async def set_mode(self, mode: str, job_id: str | None = None) -> None:
-        """The mode of new jobs of this client, or of one job from its next call on. Raises ``BadArgument``, ``NotFound``, ``IllegalMove``."""
+        """The mode of new jobs of this client, or of one job from its next call on. Raises ``BadArgument``,
+        ``NotFound``, ``IllegalMove``.
+        """
         if mode not in MODES:
             raise BadArgument("mode.unknown", mode=mode, data={"path": "mode", "expected": " | ".join(MODES)})
         if job_id is None:
@@ -218,8 +254,6 @@ class Client:
             raise IllegalMove("job.ended", id=job_id, status=(await self.summary(job_id)).status)
         await self.db(self.store.set_mode, job_id, mode)
 
-    # -- reads -----------------------------------------------------------------------------------------------------------------
-
     async def summary(self, job_id: str) -> JobSummary:
         """A job's summary. Raises ``NotFound``."""
         return await self.db(self.store.summary, job_id)
@@ -228,7 +262,11 @@ class Client:
         """Summaries, newest first. Raises ``BadArgument`` for an unknown status."""
         for status in statuses or ():
             if status not in list(JobStatus):
-                raise BadArgument("status.unknown", status=status, data={"path": "status", "expected": " | ".join(JobStatus)})
+                raise BadArgument(
+                    "status.unknown",
+                    status=status,
+                    data={"path": "status", "expected": " | ".join(JobStatus)},
+                )
         return await self.db(self.store.list_jobs, statuses, limit)
 
     async def show(self, job_id: str) -> JobDetail:
@@ -267,8 +305,6 @@ class Client:
 
         return await asyncio.to_thread(compare, self.workspace, snapshots)
 
-    # -- trust and pieces ------------------------------------------------------------------------------------------------------
-
     async def trusted(self) -> bool:
         """Whether the workspace is trusted: as this session was told, else as stored."""
         if self.config.trusted is not None:
@@ -282,7 +318,7 @@ class Client:
 
     async def piece_dirs(self) -> PieceDirs:
         """Where pieces are looked up for this workspace."""
-        extra = [Path(folder).expanduser() for folder in self.config.pieces_dirs]
+        extra = [Path(os.path.expanduser(folder)) for folder in self.config.pieces_dirs]
         return default_dirs(self.workspace, await self.trusted(), extra)
 
     async def pieces(self) -> list[PieceEntry]:
@@ -294,14 +330,16 @@ class Client:
         name = name_or_file or self.config.piece or DEFAULT_PIECE
         return await asyncio.to_thread(load_piece, name, await self.piece_dirs(), BUILTIN_NAMES)
 
-    # -- following -------------------------------------------------------------------------------------------------------------
-
     def poke(self) -> None:
         """Look for new events now instead of at the next poll."""
         self._poke.set()
 
-    async def follow(self, on_events: Callable[[list[dict[str, Any]]], Awaitable[None]], *, after: int | None = None) -> None:
-        """Hand every new stored event on, of all jobs, in commit order, until cancelled. ``after`` None: only what is new from here on."""
+    async def follow(
+        self, on_events: Callable[[list[dict[str, Any]]], Awaitable[None]], *, after: int | None = None
+    ) -> None:
+        """Hand every new stored event on, of all jobs, in commit order, until cancelled. ``after`` None: only
+        what is new from here on.
+        """
         last = await self.db(self.store.last_event_id) if after is None else after
         version = -1
         while True:
@@ -331,39 +369,3 @@ def title_of(instruction: str) -> str:
 
     first = next((line.strip() for line in instruction.splitlines() if line.strip()), "")
     return cut(first, TITLE_LIMIT)
-
-
-async def find_store(has: str, wanted: str, here: Path | None = None) -> Path:
-    """The store that holds a job, task or request (``has``: ``has_job`` …), looking at ``here`` first. Raises ``NotFound``."""
-    candidates = ([store_path(here)] if here is not None else []) + [path for path in all_stores()]
-    for path in dict.fromkeys(candidates):
-        if not path.is_file():
-            continue
-        if await asyncio.to_thread(_holds, path, has, wanted):
-            return path
-    kind = has.removeprefix("has_")
-    raise NotFound(f"{kind}.unknown", id=wanted, data={"id": wanted})
-
-
-def _holds(path: Path, has: str, wanted: str) -> bool:
-    store = Store.open(path)
-    try:
-        return bool(getattr(store, has)(wanted))
-    finally:
-        store.close()
-
-
-async def workspace_of(store_file: Path) -> Path:
-    """The workspace a store belongs to."""
-
-    def read() -> str | None:
-        store = Store.open(store_file)
-        try:
-            return store.meta("workspace")
-        finally:
-            store.close()
-
-    found = await asyncio.to_thread(read)
-    if found is None:
-        raise NotTrusted("store.no_workspace", path=str(store_file))
-    return Path(found)

@@ -1,4 +1,6 @@
-"""What a person may configure, as one typed value with its defaults. The numbers live in ``engine.core.limits``."""
+"""What a person may configure, as one typed value with its defaults. The numbers live in
+``engine.core.limits``.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class EngineConfig:
     sandbox: str = "auto"
     trusted: bool | None = None
     deny: tuple[str, ...] = ()
-    llm: ModelSettings = ModelSettings()
-    safety: Safety = Safety()
-    context: ContextLimits = ContextLimits()
-    leases: Leases = Leases()
+    llm: ModelSettings = field(default_factory=ModelSettings)
+    safety: Safety = field(default_factory=Safety)
+    context: ContextLimits = field(default_factory=ContextLimits)
+    leases: Leases = field(default_factory=Leases)

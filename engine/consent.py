@@ -1,6 +1,8 @@
-"""May this call be made now? The piece was asked before (``toolbox``); here the person's policy, and the person, are.
+"""May this call be made now? The piece was asked before (``toolbox``); here the person's policy, and the
+person, are.
 
-An approval is bound to the digest of exactly what was shown: tool, arguments, the file's bytes before, the sandbox level. It is used by that
+An approval is bound to the digest of exactly what was shown: tool, arguments, the file's bytes before, the
+sandbox level. It is used by that
 very call, at most once. Everything that is not an "allow" leaves the call undone.
 """
 
@@ -34,7 +36,9 @@ from engine.toolbox import Ready, permissions_of
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What became of a call: go on, do not, or ask. ``request_id`` is the approval it spends; ``text`` and ``brief`` tell a denial."""
+    """What became of a call: go on, do not, or ask. ``request_id`` is the approval it spends; ``text`` and
+    ``brief`` tell a denial.
+    """
 
     verdict: Literal["allow", "deny", "ask"]
     text: str = ""
@@ -48,7 +52,8 @@ class Consent:
 async def consent_to(run: JobRun, item: Ready, prepared: Prepared, step: Step | None) -> Consent:
     """Ask the policy, then look for the person's decision on exactly this call.
 
-    ``step`` is the call's own earlier intent, if it was interrupted before it did anything: then the approval it had spent still holds.
+    ``step`` is the call's own earlier intent, if it was interrupted before it did anything: then the approval
+    it had spent still holds.
     """
     kit = run.kit
     if item.spec.effect is Effect.CONTROL:
@@ -66,7 +71,9 @@ async def consent_to(run: JobRun, item: Ready, prepared: Prepared, step: Step | 
     assert_never(verdict.decision)
 
 
-async def _person(run: JobRun, item: Ready, prepared: Prepared, verdict: Verdict, step: Step | None) -> Consent:
+async def _person(
+    run: JobRun, item: Ready, prepared: Prepared, verdict: Verdict, step: Step | None
+) -> Consent:
     row = await run.kit.db(run.kit.store.approval_of_call, run.job.job_id, item.call.call_id)
     if row is None or row.decision is None or row.decision == "withdrawn":
         return Consent("ask", policy=verdict)
@@ -141,7 +148,8 @@ def open_approval(run: JobRun, item: Ready, prepared: Prepared, consent: Consent
     }
     if prepared.diffs:
         shown["diff"] = [
-            {"uri": (run.kit.workspace / diff.path).as_uri(), "before": diff.before, "after": diff.after} for diff in prepared.diffs
+            {"uri": (run.kit.workspace / diff.path).as_uri(), "before": diff.before, "after": diff.after}
+            for diff in prepared.diffs
         ]
     if verdict.rule is not None:
         text = rule_text(verdict.rule)
@@ -160,5 +168,11 @@ def open_approval(run: JobRun, item: Ready, prepared: Prepared, consent: Consent
 
 
 def _told(run: JobRun, why: Why) -> dict[str, object]:
-    """The policy's reason in English, and as key and values so that each client can be told in its language."""
-    return {"why": run.kit.messages("en")(why.key, **why.values), "whyKey": why.key, "whyValues": dict(why.values)}
+    """The policy's reason in English, and as key and values so that each client can be told in its
+    language.
+    """
+    return {
+        "why": run.kit.messages("en")(why.key, **why.values),
+        "whyKey": why.key,
+        "whyValues": dict(why.values),
+    }

@@ -1,4 +1,6 @@
-"""Ids: a kind's letter and a ULID, so that they sort by time, are unique everywhere and are never used again."""
+"""Ids: a kind's letter and a ULID, so that they sort by time, are unique everywhere and are never used
+again.
+"""
 
 from __future__ import annotations
 

@@ -27,8 +27,10 @@ log = logging.getLogger("engine")
 class Kit:
     """The adapters and choices of one engine, handed in by ``service``. Runners know only this.
 
-    ``toolset(piece)`` gives the tools of a piece in their stable order; ``prompts(language)`` the prompts; ``facts(job)`` reads the listing;
-    ``new_id(prefix)`` makes ids; ``local_time(posix)`` is the aware local time; ``redact`` masks secrets in outside text; ``file_hash(task id, path)`` is the hash of a
+    ``toolset(piece)`` gives the tools of a piece in their stable order; ``prompts(language)`` the prompts;
+    ``facts(job)`` reads the listing;
+    ``new_id(prefix)`` makes ids; ``local_time(posix)`` is the aware local time; ``redact`` masks secrets in
+    outside text; ``file_hash(task id, path)`` is the hash of a
     file's bytes now.
     """
 
@@ -80,6 +82,7 @@ class JobRun:
     first_reuse: float | None = None
     fresh: dict[str, ToolCall] = field(default_factory=dict)
     enriched: str = ""
+    time_note: str = ""
 
     @property
     def here(self) -> Movement:
@@ -90,7 +93,9 @@ class JobRun:
         """POSIX seconds by the kit's clock."""
         return self.kit.clock.now()
 
-    async def append(self, messages: Sequence[Message], *, events: Sequence[Event] = (), delivered: Sequence[str] = ()) -> None:
+    async def append(
+        self, messages: Sequence[Message], *, events: Sequence[Event] = (), delivered: Sequence[str] = ()
+    ) -> None:
         """Journal messages with the counters that belong to them, then hold them."""
         await self.kit.db(
             self.kit.store.append,

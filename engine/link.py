@@ -1,8 +1,10 @@
 """JSON lines between the front and its engine process.
 
 front → engine: ``hello`` (workspace, state, configuration), ``wake``, ``cancel``, ``answer`` (to an ``ask``).
-engine → front: ``ready``, ``stored`` (look at the store), ``live`` (an event that is never stored), ``ask`` (an open buffer, the dirty ones).
-The end of the engine's input ends the engine. Threads do the reading and writing, so that a stalled peer never holds an event loop.
+engine → front: ``ready``, ``stored`` (look at the store), ``live`` (an event that is never stored), ``ask``
+(an open buffer, the dirty ones).
+The end of the engine's input ends the engine. Threads do the reading and writing, so that a stalled peer
+never holds an event loop.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import queue
 import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -63,10 +66,8 @@ class LineChannel:
                     self._loop.call_soon_threadsafe(self._in.put_nowait, message)
         except (OSError, ValueError):
             pass
-        try:
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._in.put_nowait, None)
-        except RuntimeError:
-            pass
 
     def _write(self) -> None:
         try:
@@ -80,7 +81,9 @@ class LineChannel:
 
 
 def private_stdio() -> tuple[BinaryIO, BinaryIO]:
-    """This process's stdin and stdout for the link alone; everybody else's prints go to stderr and nobody inherits the link."""
+    """This process's stdin and stdout for the link alone; everybody else's prints go to stderr and nobody
+    inherits the link.
+    """
     source = os.fdopen(os.dup(0), "rb")
     sink = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -92,7 +95,9 @@ def private_stdio() -> tuple[BinaryIO, BinaryIO]:
 
 
 class FrontDocuments:
-    """The editor's buffers, asked from the front over the link. An unanswered question counts as "not open"."""
+    """The editor's buffers, asked from the front over the link. An unanswered question counts as "not
+    open".
+    """
 
     def __init__(self, channel: LineChannel) -> None:
         self._channel = channel

@@ -1,4 +1,6 @@
-"""Where things live: the person's state folder with one store per workspace, and the task folders inside the workspace."""
+"""Where things live: the person's state folder with one store per workspace, and the task folders inside the
+workspace.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ TASKS = Path(".maestro") / "tasks"
 
 
 def state_dir() -> Path:
-    """``$MAESTRO_STATE_DIR``, else the platform's user state folder. Never inside a workspace: a repository must not bring one."""
+    """``$MAESTRO_STATE_DIR``, else the platform's user state folder. Never inside a workspace: a repository
+    must not bring one.
+    """
     configured = os.environ.get("MAESTRO_STATE_DIR")
     if configured:
         return Path(configured).expanduser().absolute()
@@ -31,8 +35,14 @@ def store_path(workspace: Path, state: Path | None = None) -> Path:
 
 
 def all_stores(state: Path | None = None) -> Iterator[Path]:
-    """Every store of this person, newest first: ids are global, so a job can be found without its workspace."""
-    found = [path for path in (state or state_dir()).glob(f"*/{STORE_NAME}") if path.is_file() and not path.is_symlink()]
+    """Every store of this person, newest first: ids are global, so a job can be found without its
+    workspace.
+    """
+    found = [
+        path
+        for path in (state or state_dir()).glob(f"*/{STORE_NAME}")
+        if path.is_file() and not path.is_symlink()
+    ]
     yield from sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)
 
 
@@ -42,9 +52,16 @@ def task_dir(workspace: Path, task_id: str) -> Path:
 
 
 def make_task_dir(workspace: Path, task_id: str) -> Path:
-    """Make a task's folder with ``input``, ``output`` and ``logs``, hidden from git. Raises ``BadArgument`` if a part of it is a link."""
+    """Make a task's folder with ``input``, ``output`` and ``logs``, hidden from git. Raises ``BadArgument``
+    if a part of it is a link.
+    """
     folder = task_dir(workspace, task_id)
-    for part in (workspace / ".maestro", workspace / TASKS, folder, *(folder / name for name in ("input", "output", "logs"))):
+    for part in (
+        workspace / ".maestro",
+        workspace / TASKS,
+        folder,
+        *(folder / name for name in ("input", "output", "logs")),
+    ):
         if part.is_symlink():
             raise BadArgument("task.folder_is_link", path=str(part.relative_to(workspace)))
         part.mkdir(exist_ok=True)

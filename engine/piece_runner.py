@@ -1,7 +1,9 @@
 """A run of a piece: movement after movement until something parks or ends the job.
 
-A run starts in one of three ways: a job's first movement; a movement re-entered from its head with the prompt rebuilt; a conversation restored
-from the journal, message for message (after an approval, or after a crash). Only the first counts as entering a movement.
+A run starts in one of three ways: a job's first movement; a movement re-entered from its head with the prompt
+rebuilt; a conversation restored
+from the journal, message for message (after an approval, or after a crash). Only the first counts as entering
+a movement.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ async def _open(run: JobRun) -> PieceEnd | None:
         run.messages = await run.kit.db(run.kit.store.messages, run.job.job_id, run.conversation)
         if run.messages:
             run.enriched = await run.kit.db(run.kit.store.enriched, run.job.job_id)
-            await _say_the_time(run)
+            await _note_the_time(run)
             return None
     run.turn = TurnState()
     await _enrich(run)
@@ -63,23 +65,27 @@ async def _open(run: JobRun) -> PieceEnd | None:
     return None
 
 
-async def _say_the_time(run: JobRun) -> None:
-    events = await run.kit.db(run.kit.store.last_activity, run.job.job_id, run.lease.run)
-    if events is not None and run.now() - events > RESTORE_NOTE_S and run.messages[-1].role == "user":
-        block = build_time_context_block(run.kit.local_time(run.now()), run.texts)
-        await run.append([Message("user", encode_message("user", block))])
+async def _note_the_time(run: JobRun) -> None:
+    """The enriched instruction's clock stands; after a long break one line with the time is appended."""
+    last = await run.kit.db(run.kit.store.last_activity, run.job.job_id, run.lease.run)
+    if last is not None and run.now() - last > RESTORE_NOTE_S:
+        local = run.kit.local_time(run.now())
+        run.time_note = run.texts("resumed", time=build_time_context_block(local, run.texts))
 
 
 async def _enrich(run: JobRun) -> None:
     """The enriched instruction, made once per run so that its clock does not tick."""
     kit, job = run.kit, run.job
+    news = await kit.db(kit.store.undelivered, job.task_id)
     comments = await kit.db(kit.store.last_comments, job.task_id)
     facts = await asyncio.to_thread(kit.facts, job)
-    unsaved = [str(path) for path in await kit.documents.dirty()]
+    dirty = await kit.documents.dirty()
+    unsaved = [str(path.relative_to(kit.workspace)) for path in dirty if path.is_relative_to(kit.workspace)]
     facts = replace(facts, unsaved=tuple(unsaved))
     local = kit.local_time(run.now())
     run.enriched = kit.redact(enriched_instruction(job.instruction, comments, facts, local, run.texts))
-    await kit.db(kit.store.set_enriched, run.lease, run.enriched, run.now())
+    delivered = [comment.comment_id for comment in news]
+    await kit.db(kit.store.set_enriched, run.lease, run.enriched, delivered, run.now())
 
 
 async def _lessons(run: JobRun) -> list[tuple[str, str]]:
@@ -91,10 +97,14 @@ async def _brief(run: JobRun) -> dict[str, str]:
 
 
 async def _carried_over_a_park(run: JobRun) -> Carried:
-    """What a re-entered movement must know: the answer, what is settled, its children, and what it had already done."""
+    """What a re-entered movement must know: the answer, what is settled, its children, and what it had
+    already done.
+    """
     kit, job = run.kit, run.job
     requests = await kit.db(kit.store.requests_of_job, job.job_id)
-    answered = next((r for r in requests if r.request_id == job.resumed_by and r.decision == "answered"), None)
+    answered = next(
+        (r for r in requests if r.request_id == job.resumed_by and r.decision == "answered"), None
+    )
     settled = [
         f"{r.title}: {r.decision}" + (f" ({r.note})" if r.note else "") + (f" ({r.text})" if r.text else "")
         for r in requests
@@ -123,7 +133,9 @@ async def _enter(run: JobRun, name: str, carried: Carried, forced: bool = False)
 
 
 async def _begin(run: JobRun, name: str, visit: int, carried: Carried, forced: bool = False) -> None:
-    """Open a movement in a new conversation: system text, then enriched instruction and guidance in one user message."""
+    """Open a movement in a new conversation: system text, then enriched instruction and guidance in one user
+    message.
+    """
     run.movement = name
     run.movement_seq += 1
     run.conversation += 1

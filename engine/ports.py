@@ -1,4 +1,6 @@
-"""What the runners need from outside, as Protocols. ``service`` hands the adapters in; runners import only this."""
+"""What the runners need from outside, as Protocols. ``service`` hands the adapters in; runners import only
+this.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Db(Protocol):
     """Runs a store call on the store's own thread, so that no lock or disk ever holds an event loop."""
 
     async def __call__(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Await ``call(*args)``; its exceptions come through. Not cancellable half-way: a started call always ends."""
+        """Await ``call(*args)``; its exceptions come through. Not cancellable half-way: a started call always
+        ends.
+        """
         ...
 
 
@@ -48,7 +52,9 @@ class Clock(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One model call. ``messages`` and ``tools`` are the encoded bytes, sent as they are. ``tool_choice`` is None or ``required``."""
+    """One model call. ``messages`` and ``tools`` are the encoded bytes, sent as they are. ``tool_choice`` is
+    None or ``required``.
+    """
 
     messages: Sequence[bytes]
     tools: bytes
@@ -61,7 +67,9 @@ class Model(Protocol):
     """A model server."""
 
     async def reply(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> Reply:
-        """Stream one reply. Raises ``ModelFault`` (``retryable`` set) or ``ContextOverflow`` after its own retries."""
+        """Stream one reply. Raises ``ModelFault`` (``retryable`` set) or ``ContextOverflow`` after its own
+        retries.
+        """
         ...
 
     async def context_limit(self) -> int | None:
@@ -110,7 +118,9 @@ class Commands(Protocol):
 
 
 class RunStore(Protocol):
-    """What the runners use of the store. Synchronous: call it through ``Db``. Every write raises ``LeaseLost`` once the lease is gone."""
+    """What the runners use of the store. Synchronous: call it through ``Db``. Every write raises
+    ``LeaseLost`` once the lease is gone.
+    """
 
     def claim(self, owner: Owner, now: float, lease_s: float) -> Job | None: ...
     def heartbeat(self, lease: Lease, now: float, lease_s: float) -> bool: ...
@@ -133,7 +143,7 @@ class RunStore(Protocol):
         tools: bytes,
         system: str,
     ) -> None: ...
-    def set_enriched(self, lease: Lease, enriched: str, now: float) -> None: ...
+    def set_enriched(self, lease: Lease, enriched: str, delivered: Sequence[str], now: float) -> None: ...
     def enriched(self, job_id: str) -> str: ...
     def begin_movement(
         self,
@@ -229,8 +239,10 @@ class Live(Protocol):
 class ToolContext:
     """What a tool may see and use. Narrow on purpose: it is not the engine.
 
-    ``budget`` is the largest result in tokens. ``task_dir`` is the task's folder (``input``, ``output``, ``logs``), absolute. ``read_marks``
-    maps absolute paths to the hash of what the model last saw of them in this conversation. ``emit`` sends live output; ``decided`` looks up a
+    ``budget`` is the largest result in tokens. ``task_dir`` is the task's folder (``input``, ``output``,
+    ``logs``), absolute. ``read_marks``
+    maps absolute paths to the hash of what the model last saw of them in this conversation. ``emit`` sends
+    live output; ``decided`` looks up a
     settled request by key. ``hop``, ``ask`` and ``open_children`` serve the control tools.
     """
 

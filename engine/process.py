@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -10,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from engine.kit import log
+log = logging.getLogger("engine")
 
 _STOP_S = 3.0
 _LIMIT = 64 * 1024 * 1024
@@ -19,7 +20,9 @@ BACKOFF_S = (0.0, 0.5, 2.0, 10.0)
 
 
 class EngineProcess:
-    """At most one engine process. ``hello()`` makes its first message; ``on_message(dict)`` gets what it says; ``on_exit(status)`` its end."""
+    """At most one engine process. ``hello()`` makes its first message; ``on_message(dict)`` gets what it
+    says; ``on_exit(status)`` its end.
+    """
 
     def __init__(
         self,
@@ -72,7 +75,12 @@ class EngineProcess:
     def send(self, message: dict[str, Any]) -> None:
         """Send a message if the process lives; what is lost with a dead one is in the store anyway."""
         process = self._process
-        if process is None or process.stdin is None or process.returncode is not None or process.stdin.is_closing():
+        if (
+            process is None
+            or process.stdin is None
+            or process.returncode is not None
+            or process.stdin.is_closing()
+        ):
             return
         with suppress(OSError, RuntimeError):
             process.stdin.write(msgspec.json.encode(message) + b"\n")
@@ -91,7 +99,9 @@ class EngineProcess:
             await self._on_exit(status)
 
     async def stop(self) -> None:
-        """End the process in order; what does not end in time is killed. Running jobs go on with the next engine."""
+        """End the process in order; what does not end in time is killed. Running jobs go on with the next
+        engine.
+        """
         self._stopping = True
         process = self._process
         if process is None or process.returncode is not None:

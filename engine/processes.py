@@ -1,4 +1,6 @@
-"""Who a process is, and whether it still lives: pid, start time and boot id together, because pids are used again."""
+"""Who a process is, and whether it still lives: pid, start time and boot id together, because pids are used
+again.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,18 @@ def start_time(pid: int) -> str:
     if Path("/proc/self/stat").exists():
         return ""
     try:
-        shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, timeout=5, check=False)
+        shown = subprocess.run(
+            ["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, timeout=5, check=False
+        )
         return shown.stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return ""
 
 
 def known_dead(owner_pid: int, owner_start: str, owner_boot: str) -> bool:
-    """True only if the owner certainly no longer lives. Another boot may be another machine: then its lease decides."""
+    """True only if the owner certainly no longer lives. Another boot may be another machine: then its lease
+    decides.
+    """
     if owner_boot != boot_id() or not owner_pid:
         return False
     started = start_time(owner_pid)

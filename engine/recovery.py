@@ -22,7 +22,9 @@ class Fate(Enum):
 
 
 def judge(job: Running, *, owner_dead: bool, now: float, leases: Leases) -> Fate:
-    """A job whose owner is dead (or whose lease ran out) goes on, unless it is old or has crashed too often: then a person decides."""
+    """A job whose owner is dead (or whose lease ran out) goes on, unless it is old or has crashed too often:
+    then a person decides.
+    """
     if not owner_dead and job.lease_until > now:
         return Fate.LEAVE
     if job.crashes + 1 >= leases.max_crashes:
@@ -43,7 +45,9 @@ async def recover(
     is_dead: Callable[[int, str, str], bool],
     new_id: Callable[[str], str],
 ) -> int:
-    """Take up or park the jobs of dead owners; how many were found. ``mine`` are jobs this process works on right now."""
+    """Take up or park the jobs of dead owners; how many were found. ``mine`` are jobs this process works on
+    right now.
+    """
     found = 0
     for job in await db(store.running):
         if job.job_id in mine:
@@ -65,5 +69,10 @@ async def recover(
 def _request(new_id: Callable[[str], str], reason: str) -> NewRequest:
     """The request "go on?"; its words come from the catalogue at the edge."""
     request_id = new_id("r")
-    shown = {"title": "", "titleKey": f"request.{reason}", "whyKey": f"why.{reason}", "sentinel": WAITING_HUMAN_INTERRUPTED}
+    shown = {
+        "title": "",
+        "titleKey": f"request.{reason}",
+        "whyKey": f"why.{reason}",
+        "sentinel": WAITING_HUMAN_INTERRUPTED,
+    }
     return NewRequest(request_id=request_id, reason=reason, key=f"{reason}:{request_id}", shown=shown)

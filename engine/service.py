@@ -1,4 +1,6 @@
-"""The composition root of the engine: builds the adapters and runs the worker, in a process of its own or inside a command."""
+"""The composition root of the engine: builds the adapters and runs the worker, in a process of its own or
+inside a command.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +38,13 @@ from engine.processes import known_dead, this_process
 from engine.sandbox.none import NoSandbox
 from engine.store.store import Store, StoreThread
 from engine.toolbox import permissions_of
-from engine.tools import builtin_tools, shell_registry
+from engine.tools import ShellRegistry, builtin_tools
 from engine.worker import Worker
 
 IDLE_EXIT_S = 300.0
-"""An engine process with nothing queued or running ends after this long; the front starts the next one. Parked jobs need none."""
+"""An engine process with nothing queued or running ends after this long; the front starts the next one.
+Parked jobs need none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +55,13 @@ class Extras:
     settlements: tuple[Settlement, ...] = ()
 
 
+NO_EXTRAS = Extras()
+
+
 class Service:
-    """One engine on one store. ``on_stored`` is called (often) after anything was committed; ``live`` gets what streams."""
+    """One engine on one store. ``on_stored`` is called (often) after anything was committed; ``live`` gets
+    what streams.
+    """
 
     def __init__(
         self,
@@ -63,7 +72,7 @@ class Service:
         documents: Documents | None = None,
         live: Live = lambda job_id, kind, body: None,
         on_stored: Callable[[], None] = lambda: None,
-        extras: Extras = Extras(),
+        extras: Extras = NO_EXTRAS,
     ) -> None:
         self.workspace = workspace
         self.config = config
@@ -74,7 +83,7 @@ class Service:
         self._on_stored = on_stored
         self._extras = extras
         self._store: Store | None = None
-        self._registry = shell_registry()
+        self._registry = ShellRegistry()
         self.worker: Worker | None = None
         self._model: Model | None = None
 
@@ -114,7 +123,9 @@ class Service:
             self._on_stored()
 
     def _kit(self, store: Store, trusted: bool) -> Kit:
-        secrets = tuple(text for text in (self.config.llm.api_key, *self.config.llm.headers.values()) if len(text) >= 4)
+        secrets = tuple(
+            text for text in (self.config.llm.api_key, *self.config.llm.headers.values()) if len(text) >= 4
+        )
         return Kit(
             config=self.config,
             workspace=self.workspace,
@@ -141,10 +152,14 @@ class Service:
         )
 
     def toolset(self, piece: Piece) -> tuple[ToolSpec, ...]:
-        """The tools of a piece: the union of what its movements permit, in the order of the built-in list (the cache law)."""
+        """The tools of a piece: the union of what its movements permit, in the order of the built-in list
+        (the cache law).
+        """
         every = (*builtin_tools(collect_piece_transition_targets(piece), self._registry), *self._extras.tools)
         permissions = [permissions_of(movement) for movement in piece.movements]
-        return tuple(spec for spec in every if spec.always or any(permitted(spec.name, p) for p in permissions))
+        return tuple(
+            spec for spec in every if spec.always or any(permitted(spec.name, p) for p in permissions)
+        )
 
     def _model_for(self, job: Job) -> Model:
         if self._model is None:
@@ -203,8 +218,10 @@ class _Hello(msgspec.Struct):
     config: EngineConfig
 
 
-async def serve_link(extras: Extras = Extras()) -> int:
-    """The engine process: take orders from the front over stdio until it goes away. The exit status of the process."""
+async def serve_link(extras: Extras = NO_EXTRAS) -> int:
+    """The engine process: take orders from the front over stdio until it goes away. The exit status of the
+    process.
+    """
     channel = LineChannel(*private_stdio())
     stream = aiter(channel)
     try:
@@ -218,7 +235,9 @@ async def serve_link(extras: Extras = Extras()) -> int:
         Path(hello.store),
         hello.config,
         documents=documents,
-        live=lambda job_id, kind, body: channel.send({"kind": "live", "event": {"jobId": job_id, "kind": kind, **body}}),
+        live=lambda job_id, kind, body: channel.send(
+            {"kind": "live", "event": {"jobId": job_id, "kind": kind, **body}}
+        ),
         on_stored=poke,
         extras=extras,
     )
@@ -231,7 +250,9 @@ async def serve_link(extras: Extras = Extras()) -> int:
         await service.run(idle_s=IDLE_EXIT_S)
     except EngineError as error:
         logging.getLogger("engine").error("%s", error)
-        channel.send({"kind": "failed", "key": error.key, "values": {k: str(v) for k, v in error.values.items()}})
+        channel.send(
+            {"kind": "failed", "key": error.key, "values": {k: str(v) for k, v in error.values.items()}}
+        )
         return 1
     finally:
         orders.cancel()
@@ -255,7 +276,9 @@ async def _obey(stream: Any, service: Service, documents: FrontDocuments) -> Non
 
 
 class _Poke:
-    """Tells the front to look at the store, at most once per turn of the loop and a few hundred times a second."""
+    """Tells the front to look at the store, at most once per turn of the loop and a few hundred times a
+    second.
+    """
 
     def __init__(self, channel: LineChannel) -> None:
         self._channel = channel

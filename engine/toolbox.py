@@ -1,4 +1,6 @@
-"""From a call as the model wrote it to a call that can be run, or to the error result that says what would be right. No IO."""
+"""From a call as the model wrote it to a call that can be run, or to the error result that says what would be
+right. No IO.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A call that is answered with an error result. ``unknown`` counts for the guard against invented tools."""
+    """A call that is answered with an error result. ``unknown`` counts for the guard against invented
+    tools.
+    """
 
     call: ToolCall
     text: str
@@ -42,7 +46,9 @@ def permissions_of(movement: Movement) -> Permissions:
 
 
 def resolve_name(name: str, known: Sequence[str]) -> str | None:
-    """The known tool a name means, if only one can be meant: exact, or by letter case, one known prefix or suffix, or a doubled name."""
+    """The known tool a name means, if only one can be meant: exact, or by letter case, one known prefix or
+    suffix, or a doubled name.
+    """
     plain = _DECORATION.sub("", name)
     if plain in known:
         return plain
@@ -57,7 +63,9 @@ def permitted_names(tools: Sequence[ToolSpec], movement: Movement) -> list[str]:
     return [spec.name for spec in tools if spec.always or permitted(spec.name, permissions)]
 
 
-def check_call(call: ToolCall, tools: Sequence[ToolSpec], movement: Movement, texts: Texts) -> Ready | Refused:
+def check_call(
+    call: ToolCall, tools: Sequence[ToolSpec], movement: Movement, texts: Texts
+) -> Ready | Refused:
     """Resolve the name, check the movement's permission, validate the arguments."""
     listed = ", ".join(permitted_names(tools, movement))
     name = resolve_name(call.name, [spec.name for spec in tools])
@@ -66,7 +74,9 @@ def check_call(call: ToolCall, tools: Sequence[ToolSpec], movement: Movement, te
         return Refused(call, text, f"unknown tool {call.name[:80]}", unknown=True)
     spec = next(spec for spec in tools if spec.name == name)
     if not spec.always and not permitted(name, permissions_of(movement)):
-        return Refused(call, texts("result.not_permitted", name=name, tools=listed), f"{name} is not permitted here")
+        return Refused(
+            call, texts("result.not_permitted", name=name, tools=listed), f"{name} is not permitted here"
+        )
     if call.arguments is None:
         return _bad(call, spec, call.problem or "not a JSON object", texts)
     try:
@@ -89,7 +99,9 @@ def shape(spec: ToolSpec) -> str:
         return "{}"
     needed = set(required) if isinstance(required, list) else set()
     parts = [
-        f"{name}{'' if name in needed else '?'}: {_type(schema)}" for name, schema in properties.items() if isinstance(schema, dict)
+        f"{name}{'' if name in needed else '?'}: {_type(schema)}"
+        for name, schema in properties.items()
+        if isinstance(schema, dict)
     ]
     return "{" + ", ".join(parts) + "}"
 

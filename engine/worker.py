@@ -1,4 +1,6 @@
-"""Claims jobs, runs them, settles them. One task per job, nothing detached; a parked job holds nothing here."""
+"""Claims jobs, runs them, settles them. One task per job, nothing detached; a parked job holds nothing
+here.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class _Working:
 
 
 class Worker:
-    """Works the queue of one store. ``is_dead(pid, start, boot)`` tells whether another owner's process is gone."""
+    """Works the queue of one store. ``is_dead(pid, start, boot)`` tells whether another owner's process is
+    gone.
+    """
 
     def __init__(self, kit: Kit, owner: Owner, is_dead: Callable[[int, str, str], bool]) -> None:
         self.kit = kit
@@ -51,7 +55,9 @@ class Worker:
             working.task.cancel()
 
     async def run(self, *, until_idle: bool = False, idle_s: float | None = None) -> None:
-        """Work until ``stop``; or until nothing is queued or running; or until that has been so for ``idle_s`` seconds."""
+        """Work until ``stop``; or until nothing is queued or running; or until that has been so for
+        ``idle_s`` seconds.
+        """
         leases = self.kit.config.leases
         loop = asyncio.get_running_loop()
         recovered_at, version, idle_since = -leases.recover_s, -1, loop.time()
@@ -68,9 +74,9 @@ class Worker:
                 await self._claim_all()
                 if self._working:
                     idle_since = loop.time()
-                elif until_idle and await self._nothing_left():
-                    return
-                elif idle_s is not None and loop.time() - idle_since > idle_s:
+                elif (until_idle and await self._nothing_left()) or (
+                    idle_s is not None and loop.time() - idle_since > idle_s
+                ):
                     return
                 with suppress(TimeoutError):
                     async with asyncio.timeout(leases.poll_s):
@@ -105,7 +111,9 @@ class Worker:
 
     async def _claim_all(self) -> None:
         while not self._stopping and len(self._working) < (self._slots or 1):
-            job = await self.kit.db(self.kit.store.claim, self.owner, self.kit.clock.now(), self.kit.config.leases.lease_s)
+            job = await self.kit.db(
+                self.kit.store.claim, self.owner, self.kit.clock.now(), self.kit.config.leases.lease_s
+            )
             if job is None:
                 return
             lease = Lease(job.job_id, job.task_id, job.fence, job.run)
@@ -147,7 +155,9 @@ class Worker:
         while True:
             await asyncio.sleep(leases.heartbeat_s)
             with suppress(StoreFault):
-                if not await self.kit.db(self.kit.store.heartbeat, lease, self.kit.clock.now(), leases.lease_s):
+                if not await self.kit.db(
+                    self.kit.store.heartbeat, lease, self.kit.clock.now(), leases.lease_s
+                ):
                     self.cancel(lease.job_id)
                     return
 
@@ -176,7 +186,11 @@ class Worker:
         tools = kit.toolset(piece)
         if not job.tools:
             job = await self._prepare(job, lease, piece, tools_bytes(tools), texts("system"))
-        limit = kit.config.llm.context_tokens or await kit.model(job).context_limit() or kit.config.context.default_limit
+        limit = (
+            kit.config.llm.context_tokens
+            or await kit.model(job).context_limit()
+            or kit.config.context.default_limit
+        )
         return JobRun(
             kit=kit,
             job=job,
@@ -229,7 +243,9 @@ class Worker:
         )
 
     async def _cancelled(self, job: Job, lease: Lease, run: JobRun | None) -> None:
-        """End what the job started, then store why it stopped: a person's cancel, or an orderly stop of this process."""
+        """End what the job started, then store why it stopped: a person's cancel, or an orderly stop of this
+        process.
+        """
         working = self._working.get(job.job_id)
         await self.kit.end_processes(job.job_id)
         with suppress(LeaseLost, StoreFault):

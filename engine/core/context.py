@@ -9,7 +9,9 @@ from engine.core.limits import ContextLimits
 
 @dataclass(frozen=True, slots=True)
 class ContextManager:
-    """The context of one movement. ``limit`` in tokens; ``used`` is the last prompt plus completion, ``appended`` an estimate since."""
+    """The context of one movement. ``limit`` in tokens; ``used`` is the last prompt plus completion,
+    ``appended`` an estimate since.
+    """
 
     limit: int
     used: int = 0

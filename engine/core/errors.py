@@ -1,7 +1,9 @@
 """The one family of errors that leaves the engine.
 
-An error carries a catalogue key and values instead of a sentence, so that each edge (LSP, command line) can say it in the
-language of its reader. ``code`` is the JSON-RPC code of ``wire.md``; ``exit_status`` the process status of ``interface.md``.
+An error carries a catalogue key and values instead of a sentence, so that each edge (LSP, command line) can
+say it in the
+language of its reader. ``code`` is the JSON-RPC code of ``wire.md``; ``exit_status`` the process status of
+``interface.md``.
 ``data`` is sent to clients as it is, so it must hold nothing secret.
 """
 
@@ -14,7 +16,8 @@ from typing import ClassVar
 class EngineError(Exception):
     """A mistake or a fault that a person can be told in one sentence.
 
-    ``key`` names the sentence in ``engine/messages``; ``values`` fill its placeholders; ``data`` is machine-readable.
+    ``key`` names the sentence in ``engine/messages``; ``values`` fill its placeholders; ``data`` is
+    machine-readable.
     """
 
     code: ClassVar[int] = -32603
@@ -31,7 +34,9 @@ class EngineError(Exception):
 
 
 class BadArgument(EngineError):
-    """An argument of a command or call is missing, unknown or of the wrong type (``data.path``, ``data.expected``)."""
+    """An argument of a command or call is missing, unknown or of the wrong type (``data.path``,
+    ``data.expected``).
+    """
 
     code = -32602
     exit_status = 2
@@ -78,9 +83,19 @@ class NotTrusted(EngineError):
 
 
 class ModelFault(EngineError):
-    """The model server failed: unreachable, refused, or unusable answers. ``retryable`` says whether waiting may help."""
+    """The model server failed: unreachable, refused, or unusable answers. ``retryable`` says whether waiting
+    may help.
+    """
 
-    def __init__(self, key: str, /, *, retryable: bool = False, data: Mapping[str, object] | None = None, **values: object) -> None:
+    def __init__(
+        self,
+        key: str,
+        /,
+        *,
+        retryable: bool = False,
+        data: Mapping[str, object] | None = None,
+        **values: object,
+    ) -> None:
         super().__init__(key, data=data, **values)
         self.retryable = retryable
 
@@ -98,4 +113,6 @@ class StoreFault(EngineError):
 
 
 class LeaseLost(EngineError):
-    """This process no longer owns the job: another one fenced it off. The runner stops before its next side effect."""
+    """This process no longer owns the job: another one fenced it off. The runner stops before its next side
+    effect.
+    """

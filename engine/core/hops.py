@@ -9,29 +9,31 @@ from engine.core.jobs import Counters
 from engine.core.limits import Safety
 from engine.core.outcome import SettlementTable, Via
 from engine.core.piece import Movement, Piece
+from engine.core.prompting import Texts
 from engine.core.tooling import Signal, ToolResult
 
 
-def validate_transition(movement: Movement, next_step: str, table: SettlementTable) -> str | None:
-    """None if the movement's rules allow ``next_step``; else an English sentence that names what is wrong and the valid choices."""
+def validate_transition(
+    movement: Movement, next_step: str, table: SettlementTable, texts: Texts
+) -> str | None:
+    """None if the movement's rules allow ``next_step``; else what is wrong and the valid choices."""
     choices = [rule.next for rule in movement.rules]
     if next_step in choices:
         return None
     if table.is_sentinel(next_step) and next_step not in table.allowed_in_rules():
-        return (
-            f'"{next_step}" is not a step. To end the task call `complete` with status "success", "aborted" or "needs_user_input".'
-        )
+        return texts("transition.sentinel", step=next_step)
     if not choices:
-        return "This movement has no next step. Call `complete` when you are done."
-    listed = ", ".join(f'"{choice}"' for choice in dict.fromkeys(choices))
-    return f'"{next_step}" is not a valid next_step here. Valid: {listed}. Or call `complete` to end the task.'
+        return texts("transition.none")
+    return texts("transition.invalid", step=next_step, choices=", ".join(dict.fromkeys(choices)))
 
 
 def process_transition_calls(
-    movement: Movement, next_step: str, summary: str, lessons: str, table: SettlementTable
+    movement: Movement, next_step: str, summary: str, lessons: str, table: SettlementTable, texts: Texts
 ) -> Signal | ToolResult:
-    """A transition call as an outcome: the hop (or WAIT_SUBTASKS through a rule), or an error result; the loop goes on after that."""
-    if (problem := validate_transition(movement, next_step, table)) is not None:
+    """A transition call as an outcome: the hop (or WAIT_SUBTASKS through a rule), or an error result;
+    the loop goes on after that.
+    """
+    if (problem := validate_transition(movement, next_step, table, texts)) is not None:
         return ToolResult(problem, is_error=True, brief=f"transition to {next_step} refused")
     wait = "subtasks" if table.is_sentinel(next_step) else None
     return Signal(next_step, via=Via.RULE, wait_reason=wait, summary=summary, lessons=lessons)
@@ -48,7 +50,9 @@ class Hop:
 
 
 def enter(piece: Piece, name: str, counters: Counters, limits: Safety) -> Hop:
-    """Count an entry into a movement (never a resume). Guards: ``max_movements``, ``revisit_limit``, ``cycle``."""
+    """Count an entry into a movement (never a resume). Guards: ``max_movements``, ``revisit_limit``,
+    ``cycle``.
+    """
     visit = counters.visits.get(name, 0) + 1
     in_row = counters.revisits_in_row + 1 if visit > 1 else 0
     after = replace(
@@ -81,7 +85,9 @@ def worked(counters: Counters) -> Counters:
 
 
 def repeats_without_work(history: tuple[str, ...], limit: int) -> bool:
-    """True if the newest entries are one sequence of two or more movements, ``limit`` times, with no work between."""
+    """True if the newest entries are one sequence of two or more movements, ``limit`` times, with no work
+    between.
+    """
     tail: list[str] = []
     for entry in reversed(history):
         if entry == WORK:
@@ -103,7 +109,9 @@ class AskVerdict(Enum):
 
 
 def ask_policy(counters: Counters, limits: Safety) -> tuple[AskVerdict, Counters]:
-    """Asks 1 to ``ask_limit`` of a job park; further ones are deflected; the last deflection allowed ends the job."""
+    """Asks 1 to ``ask_limit`` of a job park; further ones are deflected; the last deflection allowed ends the
+    job.
+    """
     if counters.asks < limits.ask_limit:
         return AskVerdict.PARK, replace(counters, asks=counters.asks + 1)
     counters = replace(counters, deflections=counters.deflections + 1)

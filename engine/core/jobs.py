@@ -44,7 +44,9 @@ LEGAL_MOVES: dict[JobStatus, frozenset[JobStatus]] = {
     _S.ABORTED: frozenset(),
     _S.CANCELLED: frozenset(),
 }
-"""Every legal move. An end is final: retry and follow-up make a new job. The store's compare-and-set statements are built from it."""
+"""Every legal move. An end is final: retry and follow-up make a new job. The store's compare-and-set
+statements are built from it.
+"""
 
 ENDED: frozenset[JobStatus] = _ENDS
 PARKED: frozenset[JobStatus] = _WAITS
@@ -61,7 +63,8 @@ def sources_of(target: JobStatus) -> tuple[JobStatus, ...]:
 class Owner:
     """A process that owns jobs: enough to tell, on the same machine, that it is dead.
 
-    ``start`` is the process's start time in clock ticks since ``boot`` (a boot id); ``token`` is unique per process.
+    ``start`` is the process's start time in clock ticks since ``boot`` (a boot id); ``token`` is unique per
+    process.
     """
 
     token: str
@@ -86,7 +89,9 @@ class Counters:
 
 @dataclass(frozen=True, slots=True)
 class TurnState:
-    """What guards count inside a movement. Kept with the job, so that a restored movement goes on counting."""
+    """What guards count inside a movement. Kept with the job, so that a restored movement goes on
+    counting.
+    """
 
     iteration: int = 0
     text_only: int = 0
@@ -100,7 +105,9 @@ class TurnState:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens a job has used so far. ``context_ratio`` is the last call's prompt over the context limit (0.0 while the limit is unknown)."""
+    """Tokens a job has used so far. ``context_ratio`` is the last call's prompt over the context limit (0.0
+    while the limit is unknown).
+    """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -114,7 +121,8 @@ class Usage:
 class Job:
     """A job as its runner sees it, read at the claim. Times are POSIX seconds; JSON columns are parsed.
 
-    ``restores`` says that the run goes on with the journalled messages; ``resumed_by`` names the request whose settling queued it.
+    ``restores`` says that the run goes on with the journalled messages; ``resumed_by`` names the request
+    whose settling queued it.
     """
 
     job_id: str

@@ -11,7 +11,9 @@ LESSONS_LIMIT = 2_000
 
 
 def lesson_of(outcome: MovementResult) -> str:
-    """What a movement's end teaches: its lessons with its summary before them; on COMPLETE without lessons the result."""
+    """What a movement's end teaches: its lessons with its summary before them; on COMPLETE without lessons
+    the result.
+    """
     if outcome.next == COMPLETE and not (outcome.summary or outcome.lessons):
         return outcome.result.strip()
     parts = dict.fromkeys(part.strip() for part in (outcome.summary, outcome.lessons) if part.strip())

@@ -38,7 +38,9 @@ class ContextLimits:
 
 @dataclass(frozen=True, slots=True)
 class Leases:
-    """How long a job stays its owner's without a sign of life, and what counts as an old interruption. Seconds [ours]."""
+    """How long a job stays its owner's without a sign of life, and what counts as an old interruption.
+    Seconds [ours].
+    """
 
     lease_s: float = 30.0
     heartbeat_s: float = 5.0

@@ -1,8 +1,11 @@
 """How a movement may end, as one table.
 
-A *sentinel* is what a movement asks for, a *status* is what the job then is, a *settlement* is the bridge between the two: one row of
-the table of ``engine.md`` section 4. The table is a value that is handed to the engine; runner, store, lint and tests read it and
-nothing else knows the rows. A row without ``resume`` ends the job for good; a row with it parks the job and frees its worker.
+A *sentinel* is what a movement asks for, a *status* is what the job then is, a *settlement* is the bridge
+between the two: one row of
+the table of ``engine.md`` section 4. The table is a value that is handed to the engine; runner, store, lint
+and tests read it and
+nothing else knows the rows. A row without ``resume`` ends the job for good; a row with it parks the job and
+frees its worker.
 """
 
 from __future__ import annotations
@@ -44,7 +47,8 @@ class Resume(StrEnum):
 class Settlement:
     """One row: what a sentinel, coming from ``via``, does to the job.
 
-    ``wait_reasons`` are the reasons the row admits (empty for ends). ``keeps_conversation`` says that a resume goes on with the journalled
+    ``wait_reasons`` are the reasons the row admits (empty for ends). ``keeps_conversation`` says that a
+    resume goes on with the journalled
     messages instead of rebuilding the prompt.
     """
 
@@ -84,12 +88,27 @@ SETTLEMENTS: tuple[Settlement, ...] = (
     Settlement(ABORT, RunResult.ABORTED),
     Settlement(CANCEL, RunResult.CANCELLED),
     Settlement(ASK, _HUMAN, resume=Resume.CURRENT, wait_reasons=("question",)),
-    Settlement(WAIT_SUBTASKS, _CHILDREN, via=Via.RULE, resume=Resume.DEFAULT_NEXT, wait_reasons=("subtasks",)),
+    Settlement(
+        WAIT_SUBTASKS, _CHILDREN, via=Via.RULE, resume=Resume.DEFAULT_NEXT, wait_reasons=("subtasks",)
+    ),
     Settlement(WAIT_SUBTASKS, _CHILDREN, resume=Resume.CURRENT, wait_reasons=("subtasks",)),
-    Settlement(WAITING_HUMAN_BROWSER, _HUMAN, resume=Resume.CURRENT, wait_reasons=("browser_login", "captcha")),
-    Settlement(WAITING_HUMAN_TOOL_REQUEST, _HUMAN, resume=Resume.CURRENT, wait_reasons=("tool_request", "package_request")),
+    Settlement(
+        WAITING_HUMAN_BROWSER, _HUMAN, resume=Resume.CURRENT, wait_reasons=("browser_login", "captcha")
+    ),
+    Settlement(
+        WAITING_HUMAN_TOOL_REQUEST,
+        _HUMAN,
+        resume=Resume.CURRENT,
+        wait_reasons=("tool_request", "package_request"),
+    ),
     Settlement(WAITING_HUMAN_SPAWN_REQUEST, _HUMAN, resume=Resume.CURRENT, wait_reasons=("spawn_request",)),
-    Settlement(WAITING_HUMAN_APPROVAL, _HUMAN, resume=Resume.CURRENT, wait_reasons=("approval",), keeps_conversation=True),
+    Settlement(
+        WAITING_HUMAN_APPROVAL,
+        _HUMAN,
+        resume=Resume.CURRENT,
+        wait_reasons=("approval",),
+        keeps_conversation=True,
+    ),
     Settlement(
         WAITING_HUMAN_INTERRUPTED,
         _HUMAN,
@@ -121,7 +140,9 @@ class SettlementTable:
         return SettlementTable((*self, *rows))
 
     def find(self, sentinel: str | None, via: Via = Via.TOOL) -> Settlement:
-        """The row of ``sentinel``; no sentinel (the loop ended undecided) is ``UNSETTLED``. Unknown names raise ``KeyError``."""
+        """The row of ``sentinel``; no sentinel (the loop ended undecided) is ``UNSETTLED``. Unknown names
+        raise ``KeyError``.
+        """
         return self._rows[sentinel or UNSETTLED, via]
 
     def is_sentinel(self, name: str) -> bool:
@@ -141,7 +162,8 @@ class SettlementTable:
 class MovementResult:
     """How a movement ended. ``next`` is a movement name, a sentinel, or None if nothing was decided.
 
-    ``result`` is what the person is shown; ``reason`` a machine word (``max_iterations``, ``provider_error`` …); ``forced`` marks a hop
+    ``result`` is what the person is shown; ``reason`` a machine word (``max_iterations``, ``provider_error``
+    …); ``forced`` marks a hop
     that nobody decided (context limit).
     """
 
@@ -175,8 +197,10 @@ def map_movement_result(
 ) -> PieceRunResult:
     """Settle a movement's end by the table.
 
-    ``outcome.next`` must be a sentinel of the table or None. A row that resumes at ``default_next`` needs one (lint refuses the piece
-    otherwise); without it the current movement is re-entered, so that a park can never fall through to an end.
+    ``outcome.next`` must be a sentinel of the table or None. A row that resumes at ``default_next`` needs one
+    (lint refuses the piece
+    otherwise); without it the current movement is re-entered, so that a park can never fall through to an
+    end.
     """
     row = table.find(outcome.next, outcome.via)
     match row.resume:

@@ -1,6 +1,7 @@
 """What the model is told, assembled from values. Pure: time, language and texts are arguments.
 
-The order is that of the cache law (``engine.md`` section 3): what changes least comes first. ``Texts`` holds the prompts of one language; a
+The order is that of the cache law (``engine.md`` section 3): what changes least comes first. ``Texts`` holds
+the prompts of one language; a
 missing placeholder is an error in a test, never a hole in a prompt.
 """
 
@@ -27,7 +28,9 @@ class Texts:
     table: Mapping[str, str]
 
     def __call__(self, key: str, /, **values: object) -> str:
-        """The text of ``key`` with its placeholders filled; raises ``KeyError`` for an unknown key or a missing value."""
+        """The text of ``key`` with its placeholders filled; raises ``KeyError`` for an unknown key or a
+        missing value.
+        """
         return self.table[key].format_map(values)
 
 
@@ -63,7 +66,13 @@ def build_time_context_block(now: datetime, texts: Texts) -> str:
     """The local date, weekday, time and UTC offset. ``now`` must be aware."""
     offset = now.strftime("%z")
     weekday = texts("weekdays").split(",")[now.weekday()]
-    return texts("time", date=now.strftime("%Y-%m-%d"), weekday=weekday, time=now.strftime("%H:%M"), offset=f"{offset[:3]}:{offset[3:5]}")
+    return texts(
+        "time",
+        date=now.strftime("%Y-%m-%d"),
+        weekday=weekday,
+        time=now.strftime("%H:%M"),
+        offset=f"{offset[:3]}:{offset[3:5]}",
+    )
 
 
 def cut(text: str, limit: int) -> str:
@@ -120,10 +129,13 @@ def _listing(facts: WorkspaceFacts, texts: Texts) -> str:
     return "\n".join(lines)
 
 
-def movement_guidance(piece: Piece, movement: Movement, tools: Sequence[str], carried: Carried, texts: Texts) -> str:
+def movement_guidance(
+    piece: Piece, movement: Movement, tools: Sequence[str], carried: Carried, texts: Texts
+) -> str:
     """What this movement is for, what it may use and where it may go, and what was carried to it.
 
-    ``tools`` are the permitted tool names in the order of the tools array. The choices stand here and not in the tools array: here they
+    ``tools`` are the permitted tool names in the order of the tools array. The choices stand here and not in
+    the tools array: here they
     are an appended text, there they would cost the whole cache.
     """
     parts = [texts("movement.heading", name=movement.name)]
@@ -145,7 +157,11 @@ def _choices(movement: Movement, texts: Texts) -> str:
 
 def _carried(carried: Carried, texts: Texts) -> list[str]:
     parts: list[str] = []
-    brief = [texts("brief.line", name=texts(f"brief.{key}"), text=value) for key, value in carried.brief.items() if value]
+    brief = [
+        texts("brief.line", name=texts(f"brief.{key}"), text=value)
+        for key, value in carried.brief.items()
+        if value
+    ]
     if brief:
         parts.append("\n".join([texts("brief.heading"), *brief]))
     if carried.lessons:

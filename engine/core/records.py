@@ -12,7 +12,9 @@ from engine.core.tooling import FileChange
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job to submit. ``task_id`` None makes a new task. ``piece`` is the resolved piece's canonical bytes, with its hash."""
+    """A job to submit. ``task_id`` None makes a new task. ``piece`` is the resolved piece's canonical bytes,
+    with its hash.
+    """
 
     job_id: str
     instruction: str
@@ -33,7 +35,9 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write for a job: every write of a runner carries it and fails with ``LeaseLost`` when it is no longer held."""
+    """The right to write for a job: every write of a runner carries it and fails with ``LeaseLost`` when it
+    is no longer held.
+    """
 
     job_id: str
     task_id: str
@@ -99,7 +103,9 @@ class StepResult:
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """A request to store. ``shown`` is what the person is shown (a ``Request`` without its ids), plus ``ruleDraft`` for "always"."""
+    """A request to store. ``shown`` is what the person is shown (a ``Request`` without its ids), plus
+    ``ruleDraft`` for "always".
+    """
 
     request_id: str
     reason: str

@@ -8,7 +8,9 @@ from enum import StrEnum
 
 
 class Finish(StrEnum):
-    """Why the model stopped. ``CUT`` is a length limit or a filter: nothing in such a reply may be executed."""
+    """Why the model stopped. ``CUT`` is a length limit or a filter: nothing in such a reply may be
+    executed.
+    """
 
     STOP = "stop"
     CUT = "cut"
@@ -18,8 +20,10 @@ class Finish(StrEnum):
 class ToolCall:
     """One call the model asked for.
 
-    ``call_id`` is unique within the job. ``arguments`` is the parsed object; if the model's text could not be understood it is None and
-    ``problem`` says what is wrong and where, in English, for the model. ``raw`` is always a parseable JSON object text: what is sent back
+    ``call_id`` is unique within the job. ``arguments`` is the parsed object; if the model's text could not be
+    understood it is None and
+    ``problem`` says what is wrong and where, in English, for the model. ``raw`` is always a parseable JSON
+    object text: what is sent back
     to the server in the history.
     """
 
@@ -32,7 +36,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class CallUsage:
-    """Tokens of one model call as the server reported them; None where it said nothing (a zero prompt counts as nothing)."""
+    """Tokens of one model call as the server reported them; None where it said nothing (a zero prompt counts
+    as nothing).
+    """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -41,7 +47,9 @@ class CallUsage:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply. ``text`` is what the person may see; ``reasoning`` is kept apart and never shown as the answer."""
+    """A whole reply. ``text`` is what the person may see; ``reasoning`` is kept apart and never shown as the
+    answer.
+    """
 
     text: str = ""
     reasoning: str = ""

@@ -1,7 +1,9 @@
 """Tools as values: what a tool declares, what it is given, and what it may return.
 
-The loop that runs tools knows no names. A tool returns a ``ToolResult`` (text for the model) or a ``Signal`` (the movement folds: a hop,
-an end or a park). Adding a tool is one function with its arguments and description; adding a park is one function and at most one row of
+The loop that runs tools knows no names. A tool returns a ``ToolResult`` (text for the model) or a ``Signal``
+(the movement folds: a hop,
+an end or a park). Adding a tool is one function with its arguments and description; adding a park is one
+function and at most one row of
 the settlement table.
 """
 
@@ -40,7 +42,9 @@ class PathClass(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """A text file before and after; ``before`` is None for a new file. ``path`` is relative to the workspace."""
+    """A text file before and after; ``before`` is None for a new file. ``path`` is relative to the
+    workspace.
+    """
 
     path: str
     before: str | None
@@ -61,7 +65,8 @@ class FileChange:
 class Prepared:
     """What a call is about to do, worked out before anybody is asked and before anything is done.
 
-    ``title`` is one line for people; ``pre_hash`` and ``post_hash`` are the hashes of the one file a write touches, before and after, by which
+    ``title`` is one line for people; ``pre_hash`` and ``post_hash`` are the hashes of the one file a write
+    touches, before and after, by which
     recovery decides whether an interrupted call happened. ``state`` is handed back to the tool.
     """
 
@@ -79,7 +84,9 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the model reads (``text``) and what a person reads (``brief``). Errors say what was wrong and what would be right."""
+    """What the model reads (``text``) and what a person reads (``brief``). Errors say what was wrong and what
+    would be right.
+    """
 
     text: str
     brief: str = ""
@@ -92,7 +99,8 @@ class ToolResult:
 class RequestDraft:
     """A request to the person that a park opens.
 
-    ``key`` identifies what is decided without free text (so that the same request in other words finds the decision); ``screen_key`` is
+    ``key`` identifies what is decided without free text (so that the same request in other words finds the
+    decision); ``screen_key`` is
     shared by jobs that wait for one screen.
     """
 
@@ -107,7 +115,8 @@ class RequestDraft:
 class Signal:
     """A control tool's answer: the movement ends with ``next`` (a movement name or a sentinel).
 
-    ``wait_reason`` must be one the sentinel's row admits; ``request`` is what the person is asked; ``text`` is the tool result kept in the
+    ``wait_reason`` must be one the sentinel's row admits; ``request`` is what the person is asked; ``text``
+    is the tool result kept in the
     history.
     """
 
@@ -142,8 +151,10 @@ Run = Callable[[Any, Any, "Prepared"], Awaitable["Outcome"]]
 class ToolSpec:
     """A tool: its name and arguments as the model sees them, its effect, and its two functions.
 
-    ``prepare(ctx, args)`` looks and returns what the call would do, or ends the call at once with an error result; ``run(ctx, args,
-    prepared)`` does it. ``always`` marks control tools that every movement permits. ``schema`` is the JSON Schema of the arguments.
+    ``prepare(ctx, args)`` looks and returns what the call would do, or ends the call at once with an error
+    result; ``run(ctx, args,
+    prepared)`` does it. ``always`` marks control tools that every movement permits. ``schema`` is the JSON
+    Schema of the arguments.
     """
 
     name: str
@@ -177,15 +188,23 @@ def _plain(node: Any, defs: Mapping[str, Any]) -> Any:
             rest = {key: value for key, value in node.items() if key not in ("anyOf", "default")}
             return _plain({**variants[0], **rest}, defs)
     return {
-        key: {name: _plain(child, defs) for name, child in value.items()} if key == "properties" else _plain(value, defs)
+        key: {name: _plain(child, defs) for name, child in value.items()}
+        if key == "properties"
+        else _plain(value, defs)
         for key, value in node.items()
         if key != "title" and not (key == "default" and value is None)
     }
 
 
 def tools_bytes(specs: Sequence[ToolSpec]) -> bytes:
-    """The ``tools`` array of a job: computed once, stored, and sent as these very bytes (the cache law of ``engine.md``)."""
+    """The ``tools`` array of a job: computed once, stored, and sent as these very bytes (the cache law of
+    ``engine.md``).
+    """
     array = [
-        {"type": "function", "function": {"name": s.name, "description": s.description, "parameters": s.schema}} for s in specs
+        {
+            "type": "function",
+            "function": {"name": s.name, "description": s.description, "parameters": s.schema},
+        }
+        for s in specs
     ]
     return json.dumps(array, ensure_ascii=False, separators=(",", ":")).encode()

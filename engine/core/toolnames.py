@@ -1,4 +1,6 @@
-"""The names of all tools of the product, for the validator of pieces. A test holds them against the tools that exist."""
+"""The names of all tools of the product, for the validator of pieces. A test holds them against the tools
+that exist.
+"""
 
 from __future__ import annotations
 

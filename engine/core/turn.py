@@ -1,6 +1,7 @@
 """One turn of a movement as a pure decision: from a reply to a plan.
 
-``advance`` is total: every reply gives a plan. The guards of ``engine.md`` section 4 that look at replies live here; those that look at
+``advance`` is total: every reply gives a plan. The guards of ``engine.md`` section 4 that look at replies
+live here; those that look at
 movements live in ``hops``.
 """
 
@@ -101,7 +102,9 @@ def _abort(reason: str, text: str) -> End:
     return End(MovementResult(next=ABORT, reason=reason, result=text.strip()))
 
 
-def count_unknown(state: TurnState, all_unknown: bool, limits: Safety) -> tuple[TurnState, MovementResult | None]:
+def count_unknown(
+    state: TurnState, all_unknown: bool, limits: Safety
+) -> tuple[TurnState, MovementResult | None]:
     """Count replies in a row whose calls all name unknown tools; the limit ends the movement."""
     state = replace(state, unknown_tool=state.unknown_tool + 1 if all_unknown else 0)
     if state.unknown_tool >= limits.unknown_tool_limit:
@@ -111,7 +114,9 @@ def count_unknown(state: TurnState, all_unknown: bool, limits: Safety) -> tuple[
 
 def batch_digest(calls: tuple[ToolCall, ...]) -> str:
     """What makes two batches the same: names and arguments in order, not ids."""
-    return digest([[call.name, call.raw if call.arguments is None else dict(call.arguments)] for call in calls])
+    return digest(
+        [[call.name, call.raw if call.arguments is None else dict(call.arguments)] for call in calls]
+    )
 
 
 def digest(value: object) -> str:

@@ -1,6 +1,7 @@
 """What people and clients see of the store: the shapes of ``interface.md``, camelCase on the wire.
 
-One set of shapes serves the LSP commands, ``--json`` of the command line and the JSON Schemas that the extension is checked against.
+One set of shapes serves the LSP commands, ``--json`` of the command line and the JSON Schemas that the
+extension is checked against.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class Settled(View, frozen=True, kw_only=True):
 class Request(View, frozen=True, kw_only=True):
     """A request to the person: a question, an approval, or another wait. ``why`` is the policy's reason.
 
-    The ``*_key`` and ``*_values`` fields say title, reason and rule as catalogue keys, so that each edge can tell its own reader.
+    The ``*_key`` and ``*_values`` fields say title, reason and rule as catalogue keys, so that each edge can
+    tell its own reader.
     """
 
     request_id: str
@@ -105,7 +107,9 @@ class CommentView(View, frozen=True, kw_only=True):
 
 
 class MovementView(View, frozen=True, kw_only=True):
-    """One stay in a movement; ``next`` is null while it lasts. ``reused_pct`` is the cached share of its first model call."""
+    """One stay in a movement; ``next`` is null while it lasts. ``reused_pct`` is the cached share of its
+    first model call.
+    """
 
     name: str
     visit: int

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -15,7 +16,6 @@ from engine.core.reply import Delta, Reply
 from engine.llm.endpoint import parse_endpoint
 from engine.llm.faults import HttpError, http_fault, is_unknown_model, mentions, retry_wait, shown_endpoint
 from engine.llm.ids import looks_random, random_id
-from engine.llm.network import network_fault, unusable_fault
 from engine.llm.normalise import CallIds
 from engine.llm.probe import model_ids, models_context, ollama_context, props_context, props_slots
 from engine.llm.reader import ReplyReader, UnusableReply
@@ -123,6 +123,8 @@ class OpenAIModel:
     async def _attempt(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> Reply:
         import httpx
 
+        from engine.llm.network import network_fault, unusable_fault
+
         try:
             async with asyncio.timeout(self.worker.longest_s):
                 while True:
@@ -144,9 +146,8 @@ class OpenAIModel:
         model = request.model or self.worker.model
         without = {parameter for name, parameter in self._unsupported if name == model}
         body = request_body(self.worker, request, without)
-        async with self._http().stream(
-            "POST", self.endpoint.base + "/chat/completions", content=body
-        ) as response:
+        async with contextlib.AsyncExitStack() as stack:
+            response = await self._open(stack, body)
             if not 200 <= response.status_code < 300:
                 return await _read_error(response)
             reader = ReplyReader(self._known(request.tools))
@@ -156,6 +157,20 @@ class OpenAIModel:
             for delta in deltas:
                 on_delta(delta)
             return reply
+
+    async def _open(self, stack: contextlib.AsyncExitStack, body: bytes) -> httpx.Response:
+        """Sends the request and waits for the head of the answer.
+
+        Asked once more at once where the connection ends before it: the server had just closed a kept-alive
+        one.
+        """
+        import httpx
+
+        url = self.endpoint.base + "/chat/completions"
+        try:
+            return await stack.enter_async_context(self._http().stream("POST", url, content=body))
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+            return await stack.enter_async_context(self._http().stream("POST", url, content=body))
 
     async def _read(
         self, response: httpx.Response, reader: ReplyReader, on_delta: Callable[[Delta], None]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from engine.core.errors import IllegalMove, LeaseLost, NotFound
 from engine.core.jobs import ENDED, JobStatus, sources_of
-from engine.core.records import Event, Lease, canonical
+from engine.core.records import Event, Lease, NewRequest, canonical
 from engine.store.sqlite import Database
 
 
@@ -19,11 +19,18 @@ class StoreBase:
         self.db = db
 
     def _event(self, job_id: str, now: float, event: Event) -> None:
-        """Append an event inside the running transaction; ``seq`` has no gaps because a rollback takes the number back."""
+        """Append an event inside the running transaction; ``seq`` has no gaps because a rollback takes the
+        number back.
+        """
         row = self.db.one("next_seq", job_id=job_id)
         assert row is not None
         self.db.run(
-            "insert_event", job_id=job_id, seq=row["last_seq"], at=now, kind=event.kind, body=canonical(dict(event.body))
+            "insert_event",
+            job_id=job_id,
+            seq=row["last_seq"],
+            at=now,
+            kind=event.kind,
+            body=canonical(dict(event.body)),
         )
 
     def _events(self, job_id: str, now: float, events: Iterable[Event]) -> None:
@@ -53,7 +60,9 @@ class StoreBase:
         restores: bool | None = None,
         fence: int | None = None,
     ) -> None:
-        """Move a job inside the running transaction, by compare-and-set. Raises ``IllegalMove``; then nothing changed."""
+        """Move a job inside the running transaction, by compare-and-set. Raises ``IllegalMove``; then nothing
+        changed.
+        """
         row = self._job_row(job_id)
         moved = self.db.run(
             "move_job",
@@ -69,12 +78,23 @@ class StoreBase:
         )
         if not moved:
             raise IllegalMove(
-                "job.illegal_move", id=job_id, status=row["status"], target=target.value, data={"status": row["status"]}
+                "job.illegal_move",
+                id=job_id,
+                status=row["status"],
+                target=target.value,
+                data={"status": row["status"]},
             )
         self._status_event(job_id, now, row["status"], target.value, wait_reason=wait_reason, reason=reason)
 
     def _status_event(
-        self, job_id: str, now: float, source: str | None, target: str, *, wait_reason: str | None, reason: str | None
+        self,
+        job_id: str,
+        now: float,
+        source: str | None,
+        target: str,
+        *,
+        wait_reason: str | None,
+        reason: str | None,
     ) -> None:
         body: dict[str, object] = {"from": source, "to": target}
         if wait_reason:
@@ -96,3 +116,38 @@ class StoreBase:
 
     def _ended(self, status: str) -> bool:
         return JobStatus(status) in ENDED
+
+    def _store_request(self, lease: Lease, request: NewRequest, now: float) -> None:
+        if self.db.one("open_by_key", job_id=lease.job_id, key=request.key) is None:
+            self.db.run(
+                "insert_request",
+                request_id=request.request_id,
+                job_id=lease.job_id,
+                task_id=lease.task_id,
+                reason=request.reason,
+                key=request.key,
+                digest=request.digest,
+                call_id=request.call_id,
+                shown=canonical(dict(request.shown)),
+                now=now,
+            )
+            public = {key: value for key, value in request.shown.items() if key != "ruleDraft"}
+            shown = {**public, "requestId": request.request_id, "reason": request.reason}
+            self._event(lease.job_id, now, Event("request", {"request": shown}))
+
+    def _after_end(self, job_id: str, parent_id: str | None, status: JobStatus, now: float) -> None:
+        """Close what an ended job leaves open, in the same transaction."""
+        self.db.run("close_requests", job_id=job_id, decision="withdrawn", by="maestro", text=None, now=now)
+        if status is JobStatus.CANCELLED:
+            for child in self.db.all("children", job_id=job_id):
+                if not self._ended(child["status"]):
+                    self._cancel_one(child["job_id"], now, "maestro")
+        self._wake_parent(parent_id, now)
+
+    def _cancel_one(self, job_id: str, now: float, by: str) -> bool:
+        row = self._job_row(job_id)
+        if self.db.run("want_cancel", job_id=job_id):
+            return False
+        self._move(job_id, JobStatus.CANCELLED, now, reason="cancelled")
+        self._after_end(job_id, row["parent_id"], JobStatus.CANCELLED, now)
+        return True

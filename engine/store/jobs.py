@@ -9,9 +9,9 @@ from dataclasses import replace
 from engine.core.errors import BadArgument, IllegalMove, LeaseLost, NotFound
 from engine.core.jobs import ENDED, PARKED, RETRYABLE, Counters, Job, JobStatus, Owner
 from engine.core.outcome import PieceRunResult
-from engine.core.records import Event, Lease, NewJob, NewRequest, Running, canonical
+from engine.core.records import Event, Lease, NewJob, NewRequest, canonical
 from engine.store.base import StoreBase
-from engine.store.rows import counters_of, dump, job_of
+from engine.store.rows import dump, job_of
 
 MAX_DEPTH = 3
 MAX_CHILDREN = 20
@@ -21,9 +21,11 @@ class JobsPart(StoreBase):
     """The life of a job's row."""
 
     def submit(self, new: NewJob, now: float) -> tuple[str, str]:
-        """Store a job (and its task, unless it joins one); (task id, job id). The commit is the acknowledgement, so it is durable.
+        """Store a job (and its task, unless it joins one); (task id, job id). The commit is the
+        acknowledgement, so it is durable.
 
-        Raises ``NotFound`` for an unknown task or parent, ``BadArgument`` when the parent's family is too deep or too large.
+        Raises ``NotFound`` for an unknown task or parent, ``BadArgument`` when the parent's family is too
+        deep or too large.
         """
         with self.db.tx(durable=True):
             task_id, depth = self._place(new, now)
@@ -85,7 +87,12 @@ class JobsPart(StoreBase):
                 return None
             self.db.run("insert_run", job_id=row["job_id"], run=row["run"], now=now)
             self._status_event(
-                row["job_id"], now, JobStatus.QUEUED.value, JobStatus.RUNNING.value, wait_reason=None, reason=None
+                row["job_id"],
+                now,
+                JobStatus.QUEUED.value,
+                JobStatus.RUNNING.value,
+                wait_reason=None,
+                reason=None,
             )
             return job_of(self._job_row(row["job_id"]))
 
@@ -140,10 +147,13 @@ class JobsPart(StoreBase):
         not_before: float | None = None,
         comment: tuple[str, str] | None = None,
     ) -> JobStatus:
-        """End a run: park the job or end it, in one transaction with its request, its events and its parent's wake-up.
+        """End a run: park the job or end it, in one transaction with its request, its events and its parent's
+        wake-up.
 
-        A cancel that was wanted meanwhile wins over a park; parking on children when none is open queues the job again at once.
-        ``comment`` is (id, text) of the entry maestro adds to the thread. Returns the status the job really got. Raises ``LeaseLost``.
+        A cancel that was wanted meanwhile wins over a park; parking on children when none is open queues the
+        job again at once.
+        ``comment`` is (id, text) of the entry maestro adds to the thread. Returns the status the job really
+        got. Raises ``LeaseLost``.
         """
         with self.db.tx(durable=True):
             self._fenced(lease, now)
@@ -202,33 +212,6 @@ class JobsPart(StoreBase):
                 return replace(end, status=JobStatus.QUEUED, wait_reason=None)
         return end
 
-    def _store_request(self, lease: Lease, request: NewRequest, now: float) -> None:
-        if self.db.one("open_by_key", job_id=lease.job_id, key=request.key) is None:
-            self.db.run(
-                "insert_request",
-                request_id=request.request_id,
-                job_id=lease.job_id,
-                task_id=lease.task_id,
-                reason=request.reason,
-                key=request.key,
-                digest=request.digest,
-                call_id=request.call_id,
-                shown=canonical(dict(request.shown)),
-                now=now,
-            )
-            public = {key: value for key, value in request.shown.items() if key != "ruleDraft"}
-            shown = {**public, "requestId": request.request_id, "reason": request.reason}
-            self._event(lease.job_id, now, Event("request", {"request": shown}))
-
-    def _after_end(self, job_id: str, parent_id: str | None, status: JobStatus, now: float) -> None:
-        """Close what an ended job leaves open, in the same transaction."""
-        self.db.run("close_requests", job_id=job_id, decision="withdrawn", by="maestro", text=None, now=now)
-        if status is JobStatus.CANCELLED:
-            for child in self.db.all("children", job_id=job_id):
-                if not self._ended(child["status"]):
-                    self._cancel_one(child["job_id"], now, "maestro")
-        self._wake_parent(parent_id, now)
-
     def cancel(self, job_id: str, by: str, now: float) -> bool:
         """Cancel a job and its children. True if it is cancelled now, False if its runner will see the wish.
 
@@ -237,26 +220,23 @@ class JobsPart(StoreBase):
         with self.db.tx(durable=True):
             row = self._job_row(job_id)
             if self._ended(row["status"]):
-                raise IllegalMove("job.ended", id=job_id, status=row["status"], data={"status": row["status"]})
+                raise IllegalMove(
+                    "job.ended", id=job_id, status=row["status"], data={"status": row["status"]}
+                )
             return self._cancel_one(job_id, now, by)
 
-    def _cancel_one(self, job_id: str, now: float, by: str) -> bool:
-        row = self._job_row(job_id)
-        if self.db.run("want_cancel", job_id=job_id):
-            return False
-        self._move(job_id, JobStatus.CANCELLED, now, reason="cancelled")
-        self._after_end(job_id, row["parent_id"], JobStatus.CANCELLED, now)
-        return True
-
     def retry(self, job_id: str, new_job_id: str, now: float) -> str:
-        """A new job from a failed, aborted or cancelled one: same piece, last movement, fresh counters. Its id.
+        """A new job from a failed, aborted or cancelled one: same piece, last movement, fresh counters. Its
+        id.
 
         Raises ``NotFound``; ``IllegalMove`` for any other status.
         """
         with self.db.tx(durable=True):
             row = self._job_row(job_id)
             if JobStatus(row["status"]) not in RETRYABLE:
-                raise IllegalMove("job.not_retryable", id=job_id, status=row["status"], data={"status": row["status"]})
+                raise IllegalMove(
+                    "job.not_retryable", id=job_id, status=row["status"], data={"status": row["status"]}
+                )
             self.db.run(
                 "insert_job",
                 job_id=new_job_id,
@@ -277,65 +257,17 @@ class JobsPart(StoreBase):
             self._status_event(new_job_id, now, None, JobStatus.QUEUED.value, wait_reason=None, reason=None)
         return new_job_id
 
-    def running(self) -> list[Running]:
-        """All running jobs with their owners, for recovery."""
-        return [
-            Running(
-                job_id=row["job_id"],
-                owner=row["owner"] or "",
-                pid=row["owner_pid"] or 0,
-                start=row["owner_start"] or "",
-                boot=row["owner_boot"] or "",
-                lease_until=row["lease_until"] or 0.0,
-                fence=row["fence"],
-                updated_at=row["updated_at"],
-                crashes=counters_of(row["counters"]).crashes,
-            )
-            for row in self.db.all("running")
-        ]
-
-    def requeue_orphan(self, orphan: Running, now: float) -> None:
-        """Queue a job whose owner died; it goes on with its journalled messages. Nothing happens if somebody else was faster."""
-        with self.db.tx(durable=True):
-            if self._count_crash(orphan):
-                self._move(
-                    orphan.job_id, JobStatus.QUEUED, now, reason="recovered", restores=True, fence=orphan.fence
-                )
-
-    def park_orphan(self, orphan: Running, request: NewRequest, now: float) -> None:
-        """Park a job whose owner died and that must not start by itself, with a request to the person."""
-        with self.db.tx(durable=True):
-            if self._count_crash(orphan):
-                row = self._job_row(orphan.job_id)
-                self._move(
-                    orphan.job_id,
-                    JobStatus.WAITING_HUMAN,
-                    now,
-                    wait_reason=request.reason,
-                    restores=True,
-                    fence=orphan.fence,
-                )
-                self._store_request(Lease(orphan.job_id, row["task_id"], row["fence"], row["run"]), request, now)
-
-    def _count_crash(self, orphan: Running) -> bool:
-        row = self._job_row(orphan.job_id)
-        if row["fence"] != orphan.fence or row["status"] != JobStatus.RUNNING:
-            return False
-        if row["cancel_requested"]:
-            self._move(orphan.job_id, JobStatus.CANCELLED, row["updated_at"], reason="cancelled", fence=orphan.fence)
-            self._after_end(orphan.job_id, row["parent_id"], JobStatus.CANCELLED, row["updated_at"])
-            return False
-        counters = replace(counters_of(row["counters"]), crashes=orphan.crashes + 1)
-        self.db.run("set_counters", job_id=orphan.job_id, counters=dump(counters))
-        return True
-
     def requeue(self, lease: Lease, now: float, *, not_before: float | None = None) -> None:
-        """Give a running job back to the queue (an orderly stop, a rate limit): nothing is lost, nothing counts as a crash."""
+        """Give a running job back to the queue (an orderly stop, a rate limit): nothing is lost, nothing
+        counts as a crash.
+        """
         with self.db.tx(durable=True):
             row = self._job_row(lease.job_id)
             if row["fence"] != lease.fence or row["status"] != JobStatus.RUNNING:
                 raise LeaseLost("job.lease_lost", id=lease.job_id)
-            self._move(lease.job_id, JobStatus.QUEUED, now, reason="stopped", restores=True, fence=lease.fence)
+            self._move(
+                lease.job_id, JobStatus.QUEUED, now, reason="stopped", restores=True, fence=lease.fence
+            )
             self.db.run("end_run", job_id=lease.job_id, run=lease.run, outcome="stopped", now=now)
 
     def data_version(self) -> int:
@@ -354,7 +286,9 @@ class JobsPart(StoreBase):
 
     def statuses_of_task(self, task_id: str) -> list[tuple[str, JobStatus]]:
         """(job id, status) of a task's jobs, oldest first."""
-        return [(row["job_id"], JobStatus(row["status"])) for row in self.db.all("jobs_of_task", task_id=task_id)]
+        return [
+            (row["job_id"], JobStatus(row["status"])) for row in self.db.all("jobs_of_task", task_id=task_id)
+        ]
 
 
 def as_json(values: Iterable[str]) -> str:

@@ -14,12 +14,15 @@ from engine.store.rows import dump, step_of
 class JournalPart(StoreBase):
     """What the loop writes, and what a restored movement reads back."""
 
-    def set_enriched(self, lease: Lease, enriched: str, now: float) -> None:
-        """Store the run's enriched instruction: fixed for the run, so that its clock does not tick."""
+    def set_enriched(self, lease: Lease, enriched: str, delivered: Sequence[str], now: float) -> None:
+        """Store the run's enriched instruction: fixed for the run, so that its clock does not tick.
+
+        ``delivered`` are the comments it carries.
+        """
         with self.db.tx():
             self._fenced(lease, now)
             self.db.run("set_enriched", job_id=lease.job_id, run=lease.run, enriched=enriched)
-            self.db.run("deliver", task_id=lease.task_id)
+            self.db.run("deliver_these", ids=as_json(delivered))
 
     def begin_movement(
         self,
@@ -75,14 +78,17 @@ class JournalPart(StoreBase):
     ) -> None:
         """Append messages with the counters that belong to them: one step of a movement.
 
-        ``delivered`` are the comments these messages carry; ``first_reuse`` is (movement_seq, cached percent) of a movement's first call.
+        ``delivered`` are the comments these messages carry; ``first_reuse`` is (movement_seq, cached percent)
+        of a movement's first call.
         """
         with self.db.tx():
             self._fenced(lease, now)
             self._append(lease.job_id, conversation, messages)
             self.db.run("set_turn", job_id=lease.job_id, turn=dump(turn), usage=dump(usage))
             if first_reuse is not None:
-                self.db.run("set_reused", job_id=lease.job_id, movement_seq=first_reuse[0], pct=first_reuse[1])
+                self.db.run(
+                    "set_reused", job_id=lease.job_id, movement_seq=first_reuse[0], pct=first_reuse[1]
+                )
             if ids := list(delivered):
                 self.db.run("deliver_these", ids=as_json(ids))
             self._events(lease.job_id, now, events)
@@ -109,7 +115,8 @@ class JournalPart(StoreBase):
         return [Message(row["role"], row["body"], row["call_id"]) for row in rows]
 
     def begin_step(self, lease: Lease, intent: Intent, now: float, events: Sequence[Event] = ()) -> None:
-        """Commit what is about to be done, durably, before it is done; an approval it uses is spent in the same transaction.
+        """Commit what is about to be done, durably, before it is done; an approval it uses is spent in the
+        same transaction.
 
         Raises ``LeaseLost``: then the effect must not happen.
         """
@@ -147,7 +154,9 @@ class JournalPart(StoreBase):
         usage: Usage,
         events: Sequence[Event] = (),
     ) -> None:
-        """Commit results with their messages, snapshots and events. Results of calls without an intent are messages only."""
+        """Commit results with their messages, snapshots and events. Results of calls without an intent are
+        messages only.
+        """
         with self.db.tx():
             self._fenced(lease, now)
             self._append(lease.job_id, conversation, [result.message for result in results])
@@ -181,7 +190,9 @@ class JournalPart(StoreBase):
 
     def steps_of_movement(self, job_id: str, movement_seq: int) -> list[Step]:
         """The calls of one stay in a movement, in order of their start."""
-        return [step_of(row) for row in self.db.all("steps_of_movement", job_id=job_id, movement_seq=movement_seq)]
+        return [
+            step_of(row) for row in self.db.all("steps_of_movement", job_id=job_id, movement_seq=movement_seq)
+        ]
 
     def end_movement(
         self,

@@ -207,9 +207,6 @@ ORDER BY at, comment_id;
 -- name: undelivered
 SELECT comment_id, text, at FROM comments WHERE task_id = :task_id AND author <> 'maestro' AND delivered = 0 ORDER BY at, comment_id;
 
--- name: deliver
-UPDATE comments SET delivered = 1 WHERE task_id = :task_id AND delivered = 0;
-
 -- name: insert_lesson
 INSERT INTO lessons (task_id, job_id, movement, text, at) VALUES (:task_id, :job_id, :movement, :text, :now);
 

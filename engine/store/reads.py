@@ -10,7 +10,16 @@ import msgspec
 
 from engine.core.errors import NotFound
 from engine.core.jobs import Job
-from engine.core.views import Brief, CommentView, DecisionView, JobDetail, JobSummary, MovementView, iso, to_wire
+from engine.core.views import (
+    Brief,
+    CommentView,
+    DecisionView,
+    JobDetail,
+    JobSummary,
+    MovementView,
+    iso,
+    to_wire,
+)
 from engine.store.base import StoreBase
 from engine.store.jobs import as_json
 from engine.store.rows import job_of, request_view, summary_of
@@ -52,7 +61,9 @@ class ReadsPart(StoreBase):
         """Everything about a job but its events. Raises ``NotFound``."""
         row = self._job_row(job_id)
         requests = [request_view(r) for r in self.db.all("requests_of_job", job_id=job_id)]
-        summary = {f: getattr(s, f) for s in [summary_of(row, self._open_of(job_id))] for f in s.__struct_fields__}
+        summary = {
+            f: getattr(s, f) for s in [summary_of(row, self._open_of(job_id))] for f in s.__struct_fields__
+        }
         return JobDetail(
             **summary,
             instruction=row["instruction"],
@@ -122,7 +133,8 @@ class ReadsPart(StoreBase):
         lines: list[str] = []
         for row in self.db.all("children", job_id=job_id):
             child = self._job_row(row["job_id"])
-            lines.append(f"{child['job_id']} {child['title']!r}: {child['status']}. {child['result'] or child['reason'] or ''}".strip())
+            outcome = child["result"] or child["reason"] or ""
+            lines.append(f"{child['job_id']} {child['title']!r}: {child['status']}. {outcome}".strip())
         return lines
 
     def last_activity(self, job_id: str, before_run: int) -> float | None:
@@ -148,7 +160,9 @@ class ReadsPart(StoreBase):
 
     def events_after(self, event_id: int, limit: int = 1000) -> list[tuple[int, dict[str, Any]]]:
         """(id, event) of all jobs' events after ``event_id``, in commit order: what the bridge tails."""
-        return [(row["event_id"], _event(row)) for row in self.db.all("events_after", after=event_id, limit=limit)]
+        return [
+            (row["event_id"], _event(row)) for row in self.db.all("events_after", after=event_id, limit=limit)
+        ]
 
     def last_event_id(self) -> int:
         """The id of the newest event, 0 if there is none."""
@@ -177,4 +191,10 @@ class ReadsPart(StoreBase):
 
 
 def _event(row: Any) -> dict[str, Any]:
-    return {"jobId": row["job_id"], "seq": row["seq"], "at": iso(row["at"]), "kind": row["kind"], **json.loads(row["body"])}
+    return {
+        "jobId": row["job_id"],
+        "seq": row["seq"],
+        "at": iso(row["at"]),
+        "kind": row["kind"],
+        **json.loads(row["body"]),
+    }

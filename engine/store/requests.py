@@ -1,4 +1,6 @@
-"""Requests to the person, the rules their answers store, and the comments of a task. First answer wins, in one statement."""
+"""Requests to the person, the rules their answers store, and the comments of a task. First answer wins, in
+one statement.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +55,13 @@ class RequestsPart(StoreBase):
         """All requests of a job, oldest first."""
         return [settled_request_of(row) for row in self.db.all("requests_of_job", job_id=job_id)]
 
-    def answer(self, job_id: str, request_id: str | None, text: str, by: str, now: float, comment_id: str) -> str:
+    def answer(
+        self, job_id: str, request_id: str | None, text: str, by: str, now: float, comment_id: str
+    ) -> str:
         """Answer a question and queue its job; the request's id.
 
-        Raises ``NotFound``, ``BadArgument`` (empty text, not a question), ``AlreadySettled``, ``IllegalMove`` (nothing is asked).
+        Raises ``NotFound``, ``BadArgument`` (empty text, not a question), ``AlreadySettled``, ``IllegalMove``
+        (nothing is asked).
         """
         if not text.strip():
             raise BadArgument("answer.empty", data={"path": "text", "expected": "a non-empty string"})
@@ -65,13 +70,19 @@ class RequestsPart(StoreBase):
             if request_id is None:
                 open_row = self.db.one("open_question", job_id=job_id)
                 if open_row is None:
-                    raise IllegalMove("job.no_question", id=job_id, status=job["status"], data={"status": job["status"]})
+                    raise IllegalMove(
+                        "job.no_question", id=job_id, status=job["status"], data={"status": job["status"]}
+                    )
                 request_id = str(open_row["request_id"])
             row = self._request_row(request_id)
             if row["job_id"] != job_id:
                 raise NotFound("request.not_of_job", id=request_id, job=job_id, data={"id": request_id})
             if row["reason"] != "question":
-                raise BadArgument("request.not_a_question", id=request_id, data={"path": "requestId", "expected": "a question"})
+                raise BadArgument(
+                    "request.not_a_question",
+                    id=request_id,
+                    data={"path": "requestId", "expected": "a question"},
+                )
             self._settle(row, "answered", by, now, text=text)
             self.db.run(
                 "insert_comment",
@@ -106,14 +117,20 @@ class RequestsPart(StoreBase):
         with self.db.tx(durable=True):
             row = self._request_row(request_id)
             if row["reason"] == "question":
-                raise BadArgument("request.is_a_question", id=request_id, data={"path": "requestId", "expected": "not a question"})
+                raise BadArgument(
+                    "request.is_a_question",
+                    id=request_id,
+                    data={"path": "requestId", "expected": "not a question"},
+                )
             self._settle(row, decision, by, now, scope=scope, network=network, note=note)
             if decision == "allow" and scope in ("task", "always"):
                 self._store_rule(row, scope, by, now, rule_id)
             if row["reason"] in GO_ON and decision == "deny":
                 job = self._job_row(row["job_id"])
                 self._move(row["job_id"], JobStatus.CANCELLED, now, reason="cancelled")
-                self.db.run("close_requests", job_id=row["job_id"], decision="withdrawn", by=by, text=None, now=now)
+                self.db.run(
+                    "close_requests", job_id=row["job_id"], decision="withdrawn", by=by, text=None, now=now
+                )
                 self._wake_parent(job["parent_id"], now)
             else:
                 self._move(row["job_id"], JobStatus.QUEUED, now, resumed_by=request_id)
@@ -155,7 +172,12 @@ class RequestsPart(StoreBase):
         )
         if not changed:
             raise _already(row, now)
-        body: dict[str, object] = {"requestId": row["request_id"], "decision": decision, "scope": scope or "once", "by": by}
+        body: dict[str, object] = {
+            "requestId": row["request_id"],
+            "decision": decision,
+            "scope": scope or "once",
+            "by": by,
+        }
         if note:
             body["note"] = note
         self._event(row["job_id"], now, Event("decision", body))
@@ -195,8 +217,12 @@ class RequestsPart(StoreBase):
             if not self.db.run("delete_rule", rule_id=rule_id):
                 raise NotFound("rule.unknown", id=rule_id, data={"id": rule_id})
 
-    def comment(self, task_id: str, text: str, author: str, now: float, comment_id: str, job_id: str | None) -> None:
-        """Add the person's comment to a thread; a running job of the task reads it after its current calls."""
+    def comment(
+        self, task_id: str, text: str, author: str, now: float, comment_id: str, job_id: str | None
+    ) -> None:
+        """Add the person's comment to a thread; a running job of the task reads it after its current
+        calls.
+        """
         with self.db.tx(durable=True):
             self.db.run(
                 "insert_comment",

@@ -1,7 +1,9 @@
 """The SQLite file under the store: opening it safely, migrating it, transactions, and statements by name.
 
-One connection belongs to one thread (``StoreThread``). Every write runs in a short ``BEGIN IMMEDIATE``; nothing waits for a model or a tool
-inside one. WAL, so that readers never wait. ``synchronous`` is FULL where a person was told "done" or an effect follows, NORMAL elsewhere
+One connection belongs to one thread (``StoreThread``). Every write runs in a short ``BEGIN IMMEDIATE``;
+nothing waits for a model or a tool
+inside one. WAL, so that readers never wait. ``synchronous`` is FULL where a person was told "done" or an
+effect follows, NORMAL elsewhere
 (which survives kill -9, not a power cut).
 """
 
@@ -38,7 +40,11 @@ def queries() -> Mapping[str, str]:
 def migrations() -> tuple[str, ...]:
     """The migration scripts in order; the n-th brings ``user_version`` from n-1 to n."""
     found = sorted(
-        (entry for entry in files("engine.store").joinpath("migrations").iterdir() if entry.name.endswith(".sql")),
+        (
+            entry
+            for entry in files("engine.store").joinpath("migrations").iterdir()
+            if entry.name.endswith(".sql")
+        ),
         key=lambda entry: entry.name,
     )
     return tuple(entry.read_text("utf-8") for entry in found)
@@ -62,7 +68,9 @@ class Database:
         try:
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
-            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000)
+            self._db = sqlite3.connect(
+                self.path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000
+            )
             self._db.row_factory = sqlite3.Row
             self._configure()
             self._migrate()
@@ -106,9 +114,13 @@ class Database:
             raise
 
     def _check_identity(self) -> None:
-        """A database with our version number but foreign contents (a trigger could grant an approval) is refused."""
+        """A database with our version number but foreign contents (a trigger could grant an approval) is
+        refused.
+        """
         identity = self._db.execute("PRAGMA application_id").fetchone()[0]
-        foreign = self._db.execute("SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')").fetchone()[0]
+        foreign = self._db.execute(
+            "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')"
+        ).fetchone()[0]
         if identity != APPLICATION_ID or foreign:
             raise StoreFault("store.foreign", path=str(self.path))
 
@@ -128,7 +140,9 @@ class Database:
 
     @contextmanager
     def tx(self, *, durable: bool = False) -> Iterator[None]:
-        """A write transaction; rolled back on any exception. ``durable`` survives a power cut once it returns."""
+        """A write transaction; rolled back on any exception. ``durable`` survives a power cut once it
+        returns.
+        """
         try:
             if durable != self._full:
                 self._db.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
@@ -159,7 +173,9 @@ class Database:
         return self._guard(lambda: self._db.execute(queries()[name], values).fetchall())
 
     def data_version(self) -> int:
-        """A number that changes whenever another connection committed: the cheap question "is there news?"."""
+        """A number that changes whenever another connection committed: the cheap question "is there
+        news?".
+        """
         return self._guard(lambda: int(self._db.execute("PRAGMA data_version").fetchone()[0]))
 
     def integrity(self) -> str:

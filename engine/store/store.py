@@ -8,8 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from engine.store.journal import JournalPart
 from engine.store.jobs import JobsPart
+from engine.store.journal import JournalPart
+from engine.store.orphans import OrphansPart
 from engine.store.reads import ReadsPart
 from engine.store.requests import RequestsPart
 from engine.store.sqlite import Database
@@ -18,7 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Store(JobsPart, JournalPart, RequestsPart, ReadsPart):
+class Store(JobsPart, OrphansPart, JournalPart, RequestsPart, ReadsPart):
     """All verbs of the store. Synchronous; use it through ``StoreThread`` wherever there is an event loop."""
 
     @classmethod
@@ -32,9 +33,11 @@ class Store(JobsPart, JournalPart, RequestsPart, ReadsPart):
 
 
 class StoreThread:
-    """The one thread that touches a store. ``await thread(store.claim, owner, …)`` keeps every lock and disk wait off the event loop.
+    """The one thread that touches a store. ``await thread(store.claim, owner, …)`` keeps every lock and disk
+    wait off the event loop.
 
-    A call that has started always ends, even if its awaiter was cancelled: a committed row is never half-known.
+    A call that has started always ends, even if its awaiter was cancelled: a committed row is never
+    half-known.
     """
 
     def __init__(self) -> None:

@@ -5,19 +5,14 @@ from __future__ import annotations
 from engine.core.tooling import ToolSpec
 from engine.tools.control import control_tools
 from engine.tools.files import FILE_TOOLS
+from engine.tools.shell import ShellRegistry, shell_tools
 
-
-class ShellRegistry:
-    async def end_all(self, job_id: str) -> None: ...
-    async def end_everything(self) -> None: ...
-
-
-def shell_registry() -> ShellRegistry:
-    return ShellRegistry()
+__all__ = ["ShellRegistry", "builtin_tools"]
 
 
 def builtin_tools(targets: tuple[str, ...], registry: ShellRegistry) -> tuple[ToolSpec, ...]:
-    """Every built-in tool for a piece with these transition targets. New tools go to the end of their
-    group, never in between.
+    """Every built-in tool, for a piece with these transition targets.
+
+    The order is part of the cache law: a new tool goes to the end of its group.
     """
-    return (*FILE_TOOLS, *control_tools(targets))
+    return (*FILE_TOOLS, *shell_tools(registry), *control_tools(targets))

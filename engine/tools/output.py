@@ -14,6 +14,7 @@ _ESCAPE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/][0-~]"
     r"|[0-OQ-WYZ\\`-~])"
 )
+_BEGUN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b]*\x1b?|[PX^_][^\x1b]*\x1b?|[ -/])?\Z")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _LONGEST_ESCAPE = 4096
 _LIVE_PIECE = 4000
@@ -37,9 +38,9 @@ class Cleaner:
         self._held = ""
         if "\x1b" in text:
             text = _ESCAPE.sub("", text)
-            start = text.find("\x1b")
-            if start >= 0 and not final and len(text) - start < _LONGEST_ESCAPE:
-                text, self._held = text[:start], text[start:]
+            begun = None if final else _BEGUN.search(text, max(0, len(text) - _LONGEST_ESCAPE))
+            if begun is not None:
+                text, self._held = text[: begun.start()], begun[0]
         if text.endswith("\r") and not final and not self._held:
             text, self._held = text[:-1], "\r"
         return _CONTROL.sub("\ufffd", text.replace("\r\n", "\n"))

@@ -107,21 +107,26 @@ class Command:
 
     async def ended(self) -> None:
         """Wait for the end of the command and of its output; who keeps the pipe open is not waited for."""
-        await self._process.wait()
+        if await self._process.wait() < 0:
+            # Whoever ends commands was killed itself and left its own: at least the group goes now.
+            self._signal(signal.SIGKILL)
         await asyncio.wait([self._pump], timeout=_DRAIN_S)
         await self._drop_pump()
 
     async def end(self) -> None:
-        """End the command and all it started: SIGTERM, a moment later SIGKILL. Takes less than two seconds."""
+        """End the command and all it started: SIGTERM, then SIGKILL; in less than two seconds."""
         for number, seconds in ((signal.SIGTERM, _TERM_S), (signal.SIGKILL, _KILL_S)):
             if self._process.returncode is not None:
                 break
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, number)
+            self._signal(number)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._process.wait(), seconds)
         await asyncio.wait([self._pump], timeout=_DRAIN_S)
         await self._drop_pump()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)
 
     async def news(self, seconds: float) -> None:
         """Wait until there is output that was not taken yet, or the command has ended, or ``seconds`` have

@@ -29,10 +29,24 @@ ROWS = [
     ("WAIT_SUBTASKS", "rule", "waiting_subtasks", "default_next", ("subtasks",), False),
     ("WAIT_SUBTASKS", "tool", "waiting_subtasks", "current", ("subtasks",), False),
     ("WAITING_HUMAN_BROWSER", "tool", "waiting_human", "current", ("browser_login", "captcha"), False),
-    ("WAITING_HUMAN_TOOL_REQUEST", "tool", "waiting_human", "current", ("tool_request", "package_request"), False),
+    (
+        "WAITING_HUMAN_TOOL_REQUEST",
+        "tool",
+        "waiting_human",
+        "current",
+        ("tool_request", "package_request"),
+        False,
+    ),
     ("WAITING_HUMAN_SPAWN_REQUEST", "tool", "waiting_human", "current", ("spawn_request",), False),
     ("WAITING_HUMAN_APPROVAL", "tool", "waiting_human", "current", ("approval",), True),
-    ("WAITING_HUMAN_INTERRUPTED", "tool", "waiting_human", "current", ("interrupted", "crashed", "budget"), True),
+    (
+        "WAITING_HUMAN_INTERRUPTED",
+        "tool",
+        "waiting_human",
+        "current",
+        ("interrupted", "crashed", "budget"),
+        True,
+    ),
     ("UNSETTLED", "tool", "failed", None, (), False),
 ]
 
@@ -42,7 +56,12 @@ def test_each_row_of_the_specification_is_a_row_of_the_table(
     sentinel: str, via: str, status: str, resume: str | None, reasons: tuple[str, ...], keeps: bool
 ) -> None:
     row = TABLE.find(sentinel, Via(via))
-    assert (row.status, row.resume, row.wait_reasons, row.keeps_conversation) == (status, resume, reasons, keeps)
+    assert (row.status, row.resume, row.wait_reasons, row.keeps_conversation) == (
+        status,
+        resume,
+        reasons,
+        keeps,
+    )
 
 
 def test_the_table_has_no_other_rows() -> None:
@@ -84,7 +103,11 @@ def test_run_results_map_to_statuses_in_one_place() -> None:
         (MovementResult("WAIT_SUBTASKS", via=Via.RULE), "b", ("waiting_subtasks", "b", "subtasks")),
         (MovementResult("WAIT_SUBTASKS"), "b", ("waiting_subtasks", "a", "subtasks")),
         (MovementResult("WAIT_SUBTASKS", via=Via.RULE), "COMPLETE", ("waiting_subtasks", "a", "subtasks")),
-        (MovementResult("WAITING_HUMAN_BROWSER", wait_reason="captcha"), None, ("waiting_human", "a", "captcha")),
+        (
+            MovementResult("WAITING_HUMAN_BROWSER", wait_reason="captcha"),
+            None,
+            ("waiting_human", "a", "captcha"),
+        ),
         (MovementResult(None, reason="provider_error"), None, ("failed", None, None)),
     ],
 )
@@ -102,7 +125,9 @@ def test_a_park_with_several_reasons_must_name_one_of_them() -> None:
 
 
 @given(st.sampled_from(list(JobStatus)), st.sampled_from(list(JobStatus)))
-def test_an_ended_job_never_moves_and_sources_agree_with_the_table(source: JobStatus, target: JobStatus) -> None:
+def test_an_ended_job_never_moves_and_sources_agree_with_the_table(
+    source: JobStatus, target: JobStatus
+) -> None:
     legal = target in LEGAL_MOVES[source]
     assert legal == (source in sources_of(target))
     assert not (legal and source in ENDED)

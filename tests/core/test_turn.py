@@ -14,7 +14,11 @@ LIMITS = Safety()
 
 
 def reply_with(*names: str, text: str = "", finish: Finish = Finish.STOP, args: str = "{}") -> Reply:
-    return Reply(text=text, calls=tuple(ToolCall(f"c{n}", name, {"a": args}, args) for n, name in enumerate(names)), finish=finish)
+    return Reply(
+        text=text,
+        calls=tuple(ToolCall(f"c{n}", name, {"a": args}, args) for n, name in enumerate(names)),
+        finish=finish,
+    )
 
 
 def plans(*replies: Reply, limits: Safety = LIMITS) -> list[Plan]:
@@ -38,7 +42,11 @@ def test_text_alone_is_reminded_twice_and_then_aborts_with_the_text_shown() -> N
     first, second, third = plans(Reply(text="a"), Reply(text="b"), Reply(text="the answer"))
     assert (first, second) == (Nudge("remind.first"), Nudge("remind.second"))
     assert isinstance(third, End)
-    assert (third.outcome.next, third.outcome.reason, third.outcome.result) == ("ABORT", "text_only_limit", "the answer")
+    assert (third.outcome.next, third.outcome.reason, third.outcome.result) == (
+        "ABORT",
+        "text_only_limit",
+        "the answer",
+    )
 
 
 def test_a_call_between_forgives_text_alone() -> None:
@@ -99,7 +107,14 @@ REPLIES = st.builds(
     text=st.sampled_from(["", " ", "text"]),
     reasoning=st.sampled_from(["", "r"]),
     calls=st.lists(
-        st.builds(ToolCall, st.text(max_size=3), st.sampled_from(["Read", "x"]), st.none() | st.just({}), st.just("{}")), max_size=3
+        st.builds(
+            ToolCall,
+            st.text(max_size=3),
+            st.sampled_from(["Read", "x"]),
+            st.none() | st.just({}),
+            st.just("{}"),
+        ),
+        max_size=3,
     ).map(tuple),
     finish=st.sampled_from(list(Finish)),
 )

@@ -19,6 +19,7 @@ from engine.llm.scripted import ScriptedServer
 from engine.service import Extras, Service
 
 DEADLINE_S = 10.0
+NO_EXTRAS = Extras()
 
 
 @dataclass
@@ -29,7 +30,7 @@ class Rig:
     workspace: Path
     config: EngineConfig
     server: ScriptedServer
-    extras: Extras = Extras()
+    extras: Extras = NO_EXTRAS
     live: list[dict[str, Any]] = field(default_factory=list)
     service: Service | None = None
     _task: asyncio.Task[None] | None = None
@@ -59,7 +60,9 @@ class Rig:
         _, job_id = await self.client.start(StartOrder(instruction, **order))
         return job_id
 
-    async def until(self, job_id: str, test: Callable[[JobDetail], bool], within: float = DEADLINE_S) -> JobDetail:
+    async def until(
+        self, job_id: str, test: Callable[[JobDetail], bool], within: float = DEADLINE_S
+    ) -> JobDetail:
         """The job's detail once ``test`` holds."""
         end = asyncio.get_running_loop().time() + within
         while True:
@@ -67,8 +70,16 @@ class Rig:
             if test(detail):
                 return detail
             if asyncio.get_running_loop().time() > end:
-                events = [f"{e['kind']} {({k: v for k, v in e.items() if k not in ('jobId', 'seq', 'at', 'kind')})}"[:300] for e in await self.client.events(job_id)]
-                raise AssertionError(f"{detail.status} {detail.wait_reason} {detail.reason} {detail.result}\n" + "\n".join(events))
+                events = [
+                    f"{e['kind']} { ({k: v for k, v in e.items() if k not in ('jobId', 'seq', 'at', 'kind')}) }"[
+                        :300
+                    ]
+                    for e in await self.client.events(job_id)
+                ]
+                raise AssertionError(
+                    f"{detail.status} {detail.wait_reason} {detail.reason} {detail.result}\n"
+                    + "\n".join(events)
+                )
             await asyncio.sleep(0.01)
 
     async def until_rest(self, job_id: str, within: float = DEADLINE_S) -> JobDetail:
@@ -96,7 +107,7 @@ async def rig(
     script: Any,
     *,
     pieces: dict[str, str] | None = None,
-    extras: Extras = Extras(),
+    extras: Extras = NO_EXTRAS,
     start_engine: bool = True,
     **config: Any,
 ) -> AsyncIterator[Rig]:

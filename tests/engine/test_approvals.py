@@ -1,4 +1,6 @@
-"""Approvals: the conversation goes on message for message, the call runs exactly once, silence does nothing."""
+"""Approvals: the conversation goes on message for message, the call runs exactly once, silence does
+nothing.
+"""
 
 from __future__ import annotations
 

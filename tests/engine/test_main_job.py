@@ -41,13 +41,19 @@ movements:
 async def test_three_movements_write_a_file_and_finish(tmp_path: Path) -> None:
     script = ByMovement(
         {
-            "plan": [call("Read", file_path="a.txt"), call("transition", next_step="implement", summary="a.txt holds one", lessons="mind the end")],
+            "plan": [
+                call("Read", file_path="a.txt"),
+                call("transition", next_step="implement", summary="a.txt holds one", lessons="mind the end"),
+            ],
             "implement": [
                 call("Read", file_path="a.txt"),
                 call("Edit", file_path="a.txt", old_string="one", new_string="two"),
                 call("transition", next_step="verify", summary="one became two"),
             ],
-            "verify": [call("Read", file_path="a.txt"), call("complete", status="success", result="It says two.")],
+            "verify": [
+                call("Read", file_path="a.txt"),
+                call("complete", status="success", result="It says two."),
+            ],
         }
     )
     async with rig(tmp_path, script, pieces={"three": THREE}) as it:
@@ -56,7 +62,11 @@ async def test_three_movements_write_a_file_and_finish(tmp_path: Path) -> None:
         end = await it.until_rest(job)
         assert (end.status, end.result) == ("succeeded", "It says two.")
         assert (it.workspace / "a.txt").read_text() == "two\n"
-        assert [(m.name, m.next) for m in end.movements] == [("plan", "implement"), ("implement", "verify"), ("verify", "COMPLETE")]
+        assert [(m.name, m.next) for m in end.movements] == [
+            ("plan", "implement"),
+            ("implement", "verify"),
+            ("verify", "COMPLETE"),
+        ]
 
 
 async def test_a_question_parks_and_its_answer_resumes_the_same_movement(tmp_path: Path) -> None:
@@ -72,4 +82,7 @@ async def test_a_question_parks_and_its_answer_resumes_the_same_movement(tmp_pat
         await it.client.answer(job, "down, to whole yen")
         end = await it.until_rest(job)
         assert end.status == "succeeded"
-        assert [(m.name, m.visit, m.run, m.next) for m in end.movements] == [("plan", 1, 1, "ASK"), ("plan", 1, 2, "COMPLETE")]
+        assert [(m.name, m.visit, m.run, m.next) for m in end.movements] == [
+            ("plan", 1, 1, "ASK"),
+            ("plan", 1, 2, "COMPLETE"),
+        ]

@@ -1,4 +1,6 @@
-"""A new park is one function and one row of the settlement table. This file is the proof: nothing in the engine knows its names."""
+"""A new park is one function and one row of the settlement table. This file is the proof: nothing in the
+engine knows its names.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,16 @@ import msgspec
 
 from engine.core.jobs import RunResult
 from engine.core.outcome import Resume, Settlement
-from engine.core.tooling import Effect, Outcome, Prepared, RequestDraft, Signal, ToolResult, ToolSpec, argument_schema
+from engine.core.tooling import (
+    Effect,
+    Outcome,
+    Prepared,
+    RequestDraft,
+    Signal,
+    ToolResult,
+    ToolSpec,
+    argument_schema,
+)
 from engine.llm.scripted import call
 from engine.ports import ToolContext
 from engine.service import Extras
@@ -28,14 +39,26 @@ async def wait_for_tide(ctx: ToolContext, args: TideArgs, prepared: Prepared) ->
     decision = await ctx.decided(f"tide:{args.harbour}")
     if decision is not None:
         return ToolResult(f"The tide was decided: {decision.decision}.")
-    return Signal(ROW.sentinel, wait_reason="tide", request=RequestDraft(f"tide:{args.harbour}", f"Is it high tide in {args.harbour}?"))
+    return Signal(
+        ROW.sentinel,
+        wait_reason="tide",
+        request=RequestDraft(f"tide:{args.harbour}", f"Is it high tide in {args.harbour}?"),
+    )
 
 
 async def look(ctx: ToolContext, args: TideArgs) -> Prepared:
     return Prepared(title="Tide")
 
 
-TIDE = ToolSpec("WaitForTide", "Wait for the tide.", TideArgs, Effect.CONTROL, wait_for_tide, look, schema=argument_schema(TideArgs))
+TIDE = ToolSpec(
+    "WaitForTide",
+    "Wait for the tide.",
+    TideArgs,
+    Effect.CONTROL,
+    wait_for_tide,
+    look,
+    schema=argument_schema(TideArgs),
+)
 
 PIECE = """
 name: sail

@@ -79,14 +79,33 @@ def test_any_cutting_of_the_bytes_gives_the_same_reply(body: bytes, data: st.Dat
         assert len({call.call_id for call in whole[0].calls}) == len(whole[0].calls)
 
 
-@settings(max_examples=300, deadline=None)
-@given(st.binary(max_size=200) | st.text().map(str.encode) | st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["choices", "delta", "message", "tool_calls", "function", "content", "error", "usage", "arguments", "finish_reason"]),
-        inner, max_size=4),
+FIELDS = """choices delta message tool_calls function function_call content type thinking error usage timings
+arguments finish_reason id index name object model"""
+NAMES = st.sampled_from(FIELDS.split())
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
     max_leaves=20,
-).map(lambda value: b"data: " + json.dumps(value).encode() + b"\n\ndata: [DONE]\n\n"))  # fmt: skip
+)
+CHOICES = st.builds(
+    lambda delta, more: {"choices": [{"delta": delta, **more}]}, VALUES, st.dictionaries(NAMES, VALUES)
+)
+
+
+def as_stream(values: list[Any]) -> bytes:
+    return (
+        b"".join(b"data: " + json.dumps(value).encode() + b"\n\n" for value in [*values, {}])
+        + b"data: [DONE]"
+    )
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    st.binary(max_size=200)
+    | st.text().map(str.encode)
+    | st.lists(VALUES | CHOICES, max_size=3).map(as_stream)
+    | VALUES.map(lambda value: json.dumps(value).encode())
+)
 def test_no_body_whatever_makes_anything_but_a_reply_or_a_fault(body: bytes) -> None:
     outcome([body])
 

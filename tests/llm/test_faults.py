@@ -34,7 +34,7 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None]] = {
         {
             "error": {
                 "code": 400,
-                "message": "request (13392 tokens) exceeds the available context size (8192 tokens), try increasing it",
+                "message": "request (13392 tokens) exceeds the available context size (8192 tokens)",
                 "type": "exceed_context_size_error",
                 "n_prompt_tokens": 13392,
                 "n_ctx": 8192,
@@ -61,15 +61,13 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None]] = {
     ),
     "a gateway that wraps the body": (
         400,
-        {
-            "detail": '{"error":{"type":"exceed_context_size_error","message":"exceeds the available context size (2048 tokens)"}}'
-        },
+        {"detail": '{"error":{"message":"request exceeds the available context size (2048 tokens)"}}'},
         2048,
     ),
     "OpenAI": (
         400,
         openai(
-            "This model's maximum context length is 128000 tokens. However, your messages resulted in 130001 tokens.",
+            "This model's maximum context length is 128000 tokens. However, yours are 130001 tokens.",
             param="messages",
             code="context_length_exceeded",
         ),
@@ -84,7 +82,7 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None]] = {
         400,
         {
             "object": "error",
-            "message": "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4000 in the messages, 1000 in the completion).",
+            "message": "This model's maximum context length is 4096 tokens. However, you requested 5000.",
             "type": "BadRequestError",
             "code": 400,
         },
@@ -93,7 +91,8 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None]] = {
     "vLLM, max_tokens": (
         400,
         openai(
-            "'max_tokens' or 'max_completion_tokens' is too large: 2000. This model's maximum context length is 4096 tokens and your request has 2104 input tokens"
+            "'max_tokens' or 'max_completion_tokens' is too large: 2000. This model's maximum context "
+            "length is 4096 tokens and your request has 2104 input tokens"
         ),
         4096,
     ),
@@ -105,14 +104,16 @@ OVERFLOWS: dict[str, tuple[int, Any, int | None]] = {
     "LM Studio": (
         400,
         {
-            "error": "Trying to keep the first 13120 tokens when context the overflows. However, the model is loaded with context length of only 4096 tokens, which is not enough."
+            "error": "Trying to keep the first 13120 tokens when context the overflows. However, the model "
+            "is loaded with context length of only 4096 tokens, which is not enough."
         },
         4096,
     ),
     "LM Studio, newer": (
         400,
         {
-            "error": "The number of tokens to keep from the initial prompt is greater than the context length (n_keep: 10247 >= n_ctx: 4096)."
+            "error": "The number of tokens to keep from the initial prompt is greater than the context "
+            "length (n_keep: 10247 >= n_ctx: 4096)."
         },
         4096,
     ),

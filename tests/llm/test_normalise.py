@@ -484,7 +484,8 @@ def test_text_about_reasoning_tags_stays_text(text: str) -> None:
             [("Read", {"path": "x"})],
         ),
         (
-            '<tool_call>{"name":"Read","arguments":{"path":"x"}}</tool_call>\n<tool_call>{"name":"Glob","arguments":{}}</tool_call>',
+            '<tool_call>{"name":"Read","arguments":{"path":"x"}}</tool_call>\n'
+            '<tool_call>{"name":"Glob","arguments":{}}</tool_call>',
             "",
             [("Read", {"path": "x"}), ("Glob", {})],
         ),
@@ -603,4 +604,4 @@ def test_shown_text_joins_to_the_text_of_the_reply_and_holds_whole_characters() 
     shown = "".join(delta.text for delta in deltas)
     assert shown == "日本😀 a < b <tool x"
     assert reply.text == shown
-    assert all("\ud800" > char or char > "\udfff" for delta in deltas for char in delta.text)
+    assert all(char < "\ud800" or char > "\udfff" for delta in deltas for char in delta.text)

@@ -7,6 +7,7 @@ import json
 import socket
 import ssl
 import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ from engine.llm.scripted import Queue, ScriptedServer, ScriptReply, ServerOption
 from engine.llm.worker_config import ModelWorker
 from engine.ports import Model, ModelRequest
 
+ROOT = Path(__file__).parents[2]
 KEY = "sk-test-4f5g6h7j8k9l0m1n2b3v"
 TOOLS = b'[{"type": "function", "function": {"name":"Read","description":"\xe8\xaa\xad\xe3\x82\x80"}}]'
 MESSAGES = (encode_message("system", "Sei vorsichtig."), encode_message("user", "読んで"))
@@ -76,6 +78,11 @@ async def talk() -> AsyncIterator[Callable[..., Talk]]:
 def conforms(model: OpenAIModel) -> Model:
     """The assignment is the proof that the port is implemented."""
     return model
+
+
+def test_httpx_is_loaded_with_the_first_request_and_not_before() -> None:
+    code = "import sys, engine.llm.openai, engine.llm.scripted; sys.exit('httpx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=30, check=False).returncode == 0
 
 
 async def test_a_streamed_reply_arrives_whole_and_in_pieces(talk: Callable[..., Talk]) -> None:
@@ -482,6 +489,26 @@ async def test_limit_and_slots_are_asked_from_llama_server(talk: Callable[..., T
     assert (await model.context_limit(), await model.slots()) == (4096, 2), "asked once"
 
 
+async def test_a_kept_connection_that_the_server_has_closed_costs_no_wait(talk: Callable[..., Talk]) -> None:
+    answered: list[int] = []
+
+    async def answer_once_each(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for number in range(2):
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+            if number == 0:
+                answered.append(number)
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(BODY) + BODY)
+        writer.close()
+
+    server = await asyncio.start_server(answer_once_each, "127.0.0.1", 0)
+    async with server:
+        one = talk(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        assert [(await one.ask()).text for _ in range(2)] == ["ok", "ok"]
+        await one.model.aclose()
+    assert len(answered) == 2 and one.waits.seconds == []
+
+
 async def test_questions_to_a_server_that_is_away_are_answered_with_nothing(
     talk: Callable[..., Talk],
 ) -> None:
@@ -492,7 +519,11 @@ async def test_questions_to_a_server_that_is_away_are_answered_with_nothing(
 async def test_questions_to_a_server_that_does_not_answer_end_after_two_seconds(
     talk: Callable[..., Talk],
 ) -> None:
-    silent = await asyncio.start_server(lambda reader, writer: reader.read(), "127.0.0.1", 0)
+    async def wait_for_the_end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(wait_for_the_end, "127.0.0.1", 0)
     async with silent:
         model = talk(f"http://127.0.0.1:{silent.sockets[0].getsockname()[1]}").model
         async with asyncio.timeout(5):

@@ -256,7 +256,8 @@ async def follow(world: World, name: str) -> bytes:
     """The bytes that a model sees that follows every hint (of a UTF-8 file whose lines end with a line
     feed).
     """
-    seen, arguments = b"", {}
+    seen = b""
+    arguments: dict[str, int] = {}
     for _ in range(10_000):
         result = await world.call(READ, file_path=name, **arguments)
         assert not result.is_error, result.text

@@ -1,0 +1,17 @@
+"""The person's configuration, read and merged: ``load_config``."""
+
+from maestro_lsp.settings.merge import WORKSPACE_FILE, Loaded, Notice, Origin, Source, load_config, user_file
+from maestro_lsp.settings.table import KEYS, InWorkspace, Key
+
+__all__ = [
+    "KEYS",
+    "WORKSPACE_FILE",
+    "InWorkspace",
+    "Key",
+    "Loaded",
+    "Notice",
+    "Origin",
+    "Source",
+    "load_config",
+    "user_file",
+]
