@@ -34,6 +34,7 @@ from engine.core.views import (
     FileChanged,
     JobDetail,
     JobSummary,
+    MovementView,
     Request,
     RuleView,
     UsageView,
@@ -41,14 +42,16 @@ from engine.core.views import (
 )
 from engine.finding import find_store, workspace_of
 from engine.ids import new_id, short_id
-from engine.loader import DEFAULT_PIECE, check_text, default_dirs, list_pieces, load_piece
+from engine.loader import DEFAULT_PIECE, PieceEntry, check_text, default_dirs, list_pieces, load_piece
 from engine.paths import all_stores, state_dir, store_path, task_dir
 from engine.ports import Buffer
 from engine.process import EngineProcess
 
 if TYPE_CHECKING:
-    from engine.llm.check import ModelReport, check_model
+    from engine.llm.check import ModelReport, check_model, check_settings
     from engine.llm.scripted import ScriptedServer
+    from engine.llm.scripted.story import story_server
+    from engine.sandbox import sandbox_level
     from engine.service import Extras, Service, serve_link
     from engine.workspace import find_program, refuse_workspace
 
@@ -57,10 +60,13 @@ _LATE = {
     "Service": "engine.service",
     "serve_link": "engine.service",
     "ScriptedServer": "engine.llm.scripted",
+    "story_server": "engine.llm.scripted.story",
     "ModelReport": "engine.llm.check",
     "check_model": "engine.llm.check",
+    "check_settings": "engine.llm.check",
     "find_program": "engine.workspace",
     "refuse_workspace": "engine.workspace",
+    "sandbox_level": "engine.sandbox",
 }
 
 __all__ = [
@@ -91,9 +97,11 @@ __all__ = [
     "ModelFault",
     "ModelReport",
     "ModelSettings",
+    "MovementView",
     "NotConfigured",
     "NotFound",
     "NotTrusted",
+    "PieceEntry",
     "Request",
     "RuleView",
     "Safety",
@@ -105,6 +113,7 @@ __all__ = [
     "all_stores",
     "catalogue",
     "check_model",
+    "check_settings",
     "check_text",
     "default_dirs",
     "explain",
@@ -116,10 +125,12 @@ __all__ = [
     "new_id",
     "piece_schema",
     "refuse_workspace",
+    "sandbox_level",
     "serve_link",
     "short_id",
     "state_dir",
     "store_path",
+    "story_server",
     "task_dir",
     "to_wire",
     "workspace_of",

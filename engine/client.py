@@ -5,7 +5,6 @@ committed row is the acknowledgement.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -318,8 +317,8 @@ class Client:
 
     async def piece_dirs(self) -> PieceDirs:
         """Where pieces are looked up for this workspace."""
-        extra = [Path(os.path.expanduser(folder)) for folder in self.config.pieces_dirs]
-        return default_dirs(self.workspace, await self.trusted(), extra)
+        trusted = await self.trusted()
+        return default_dirs(self.workspace, trusted, expanded(self.config.pieces_dirs))
 
     async def pieces(self) -> list[PieceEntry]:
         """All pieces with their source and problems."""
@@ -361,6 +360,11 @@ class Client:
             current = await self.db(self.store.data_version)
             if current != version:
                 return current
+
+
+def expanded(folders: Sequence[str]) -> list[Path]:
+    """Configured folders as paths, with ``~`` as the person's home."""
+    return [Path(folder).expanduser() for folder in folders]
 
 
 def title_of(instruction: str) -> str:

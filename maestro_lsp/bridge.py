@@ -1,11 +1,11 @@
-"""From stored events to what an editor shows: progress, ``maestro/jobChanged``, ``maestro/event``, the final word.
+"""From stored events to what an editor shows: progress, ``maestro/jobChanged``, ``maestro/event``, the end.
 
 `steps` decides, without IO; `Bridge` fetches and sends. Each job has a lane of its own, in which what is sent
 keeps its order and a client that answers late holds up nobody else's job.
 
 Who is told of a job's end by ``window/showMessage``: a client that started, answered, decided, commented,
-retried or watches it, and one that opened the workspace while the job was queued or running (so a restart loses
-nobody, and a second editor hears nothing about jobs it has no part in). ``maestro.task.watch`` with
+retried or watches it, and one that opened the workspace while the job was queued or running (so a restart
+loses nobody, and a second editor hears nothing about jobs it has no part in). ``maestro.task.watch`` with
 ``on: false`` ends that too.
 """
 
@@ -14,11 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, Protocol, assert_never
 
+from lsprotocol.types import MessageType
+
 from engine import Client, EngineError, JobStatus, Request, to_wire
-from maestro_lsp.display import head, plain, subject
+from maestro_lsp.display import head, plain, sentence, subject
+from maestro_lsp.ground.rpc import ClientError
 from maestro_lsp.protocol import EVENT, JOB_CHANGED
 from maestro_lsp.steps import (
     Begin,
@@ -47,8 +50,11 @@ CREATE_SECONDS = 5.0
 RESULT_LIMIT = 300
 RETRY_SECONDS = 1.0
 
-ERROR, WARNING, INFO = 1, 2, 3
-"""``MessageType``."""
+_KIND = {
+    JobStatus.SUCCEEDED: MessageType.Info,
+    JobStatus.FAILED: MessageType.Error,
+    JobStatus.ABORTED: MessageType.Warning,
+}
 
 
 class Wire(Protocol):
@@ -78,7 +84,9 @@ class Listener(Protocol):
 class Bridge:
     """Follows the store for one client. ``say`` is the catalogue in the client's language."""
 
-    def __init__(self, client: Client, wire: Wire, listener: Listener, say: Callable[..., str], progress: bool) -> None:
+    def __init__(
+        self, client: Client, wire: Wire, listener: Listener, say: Callable[..., str], progress: bool
+    ) -> None:
         self.watches = Watches()
         self._client = client
         self._wire = wire
@@ -130,7 +138,7 @@ class Bridge:
     # -- what comes from the store
 
     async def _adopt(self) -> None:
-        """What there is already: ends to tell, jobs that run, and last (they may park meanwhile) open requests."""
+        """What is there already: ends to tell, jobs that run, and last (a job may park by then) requests."""
         for job in await self._client.list_jobs([JobStatus.QUEUED, JobStatus.RUNNING]):
             self.watches.adopted(job.job_id)
             events = await self._client.events(job.job_id)
@@ -201,7 +209,7 @@ class Bridge:
             case Report(token, message):
                 self._note(token, {"kind": "report", "message": plain(message)})
             case Finish(token, key):
-                self._note(token, {"kind": "end", "message": self._words(key)})
+                self._note(token, {"kind": "end", "message": self._words(key, self._say("lsp.wait.other"))})
             case Changed():
                 await self._tell_change(job_id, step)
             case Offer():
@@ -231,17 +239,18 @@ class Bridge:
         self._note(token, {**begin, "message": plain(told)} if told else begin)
 
     def _note(self, token: str, value: dict[str, object]) -> None:
-        """Progress of a token that the client knows; never a percentage, for nobody knows how long it takes."""
+        """Progress of a token that the client knows; no percentage, for nobody knows how long it takes."""
         if token in self._created:
             self._wire.client_notify(PROGRESS, {"token": token, "value": value})
         if value["kind"] == "end":
             self._created.discard(token)
 
-    def _words(self, key: str) -> str:
+    def _words(self, key: str, otherwise: str) -> str:
+        """The text of a key that an addition to the engine may have made up."""
         try:
             return self._say(key)
         except KeyError:
-            return self._say("lsp.wait.other")
+            return otherwise
 
     async def _tell_change(self, job_id: str, changed: Changed) -> None:
         if changed.new and job_id in self._mine:
@@ -256,21 +265,20 @@ class Bridge:
         if not told or status == JobStatus.CANCELLED:
             return
         job = await self._client.show(job_id)
-        result = head(plain(job.result or ""), RESULT_LIMIT)
+        result = sentence(head(plain(job.result or ""), RESULT_LIMIT), self._say("lsp.stop"))
         about = subject(job.task_id)
         if status == JobStatus.SUCCEEDED:
             changed = self._files(len(await self._client.changes(job_id)))
-            text = self._say("lsp.done", subject=about, result=_sentence(result), files=changed).strip()
-            self._show(INFO, text)
-            return
-        why = self._say("lsp.reason", reason=reason or status)
-        kind = ERROR if status == JobStatus.FAILED else WARNING
-        self._show(kind, self._say(f"lsp.{status}", subject=about, why=why, result=result).strip())
+            text = self._say("lsp.done", subject=about, result=result, files=changed)
+        else:
+            why = self._words(f"reason.{reason}", "")
+            text = self._say(f"lsp.ended.{status}", subject=about, why=why, result=result)
+        self._show(_KIND[JobStatus(status)], " ".join(text.split()))
 
     def _files(self, count: int) -> str:
         if not count:
             return ""
         return self._say("lsp.files_one") if count == 1 else self._say("lsp.files", count=count)
 
-    def _show(self, kind: int, text: str) -> None:
-        self._wire.client_notify("window/showMessage", {"type": kind, "message": text})
+    def _show(self, kind: MessageType, text: str) -> None:
+        self._wire.client_notify("window/showMessage", {"type": kind.value, "message": text})

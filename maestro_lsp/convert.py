@@ -17,8 +17,9 @@ import msgspec
 from msgspec import inspect
 from pygls import uris
 
-from engine import BadArgument, EngineError, explain, catalogue
+from engine import BadArgument, EngineError, catalogue, explain
 from maestro_lsp.protocol import Params
+from maestro_lsp.shapes import PieceInfo, ProblemInfo
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +128,32 @@ def problem_info(problem: Mapping[str, Any], language: str) -> dict[str, Any]:
     """A piece's problem with its sentence in place of the catalogue key."""
     rest = {name: value for name, value in problem.items() if name not in ("key", "values")}
     return {"message": catalogue(language)(problem["key"], **problem["values"]), **rest}
+
+
+def piece_info(entry: Any, language: str) -> PieceInfo:
+    """A piece of the list (an entry of ``Client.pieces``) as clients see it; columns count code points."""
+    return PieceInfo(
+        name=entry.name,
+        source=entry.source,
+        path=str(entry.path),
+        description=entry.description,
+        shadows=list(entry.shadows),
+        problems=[_problem(problem, language) for problem in entry.problems],
+    )
+
+
+def _problem(problem: Any, language: str) -> ProblemInfo:
+    span = problem.span
+    return ProblemInfo(
+        severity=problem.severity,
+        message=catalogue(language)(problem.key, **problem.values),
+        range={
+            "start": {"line": span.line, "character": span.column},
+            "end": {"line": span.end_line, "character": span.end_column},
+        },
+        code=problem.code,
+        fix=problem.fix,
+    )
 
 
 def path_of(uri: str) -> Path | None:

@@ -64,6 +64,11 @@ def head(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
+def sentence(text: str, stop: str) -> str:
+    """A text with ``stop`` at its end, unless it ends with a mark of its own."""
+    return text if not text or text[-1] in ".!?…。！？:：" else text + stop
+
+
 def _is_hidden(character: str) -> bool:
     return (
         unicodedata.category(character) in _HIDDEN

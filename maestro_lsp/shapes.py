@@ -12,8 +12,8 @@ import msgspec
 from engine import FileChanged, JobSummary, Request, RuleView
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Base of what a command returns; what is not set is left out."""
+class Result(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of what a command returns; an optional field that is not set is left out."""
 
 
 # -- results of commands
@@ -67,7 +67,7 @@ class ProblemInfo(Result, frozen=True):
     message: str
     range: dict[str, Any]
     code: str
-    fix: dict[str, Any] | None = None
+    fix: str | None = None
 
 
 class PieceInfo(Result, frozen=True):

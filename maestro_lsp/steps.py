@@ -93,7 +93,9 @@ def steps(known: Known, event: dict[str, Any]) -> list[Step]:
             known.movement = str(event["name"])
             return _report(known, known.movement)
         case "tool_call":
-            return _report(known, f"{known.movement}: {event['title']}" if known.movement else str(event["title"]))
+            return _report(
+                known, f"{known.movement}: {event['title']}" if known.movement else str(event["title"])
+            )
         case _:
             return []
 

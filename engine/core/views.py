@@ -7,6 +7,7 @@ extension is checked against.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ class UsageView(View, frozen=True, kw_only=True):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
-    reused_pct: float | None = None
+    reused_pct: float | None
     context_ratio: float = 0.0
     calls: int = 0
 
@@ -184,5 +185,22 @@ def iso(at: float) -> str:
 
 
 def to_wire(value: Any) -> Any:
-    """Plain JSON-ready data of a view (or a container of views)."""
+    """Plain JSON-ready data of a view, or of a shape or list that holds views.
+
+    What ``interface.md`` marks with ``?`` (here: a field whose default is None) is left out where it is None.
+    """
+    if isinstance(value, msgspec.Struct):
+        return {
+            name: to_wire(field)
+            for attribute, name, optional in _fields(type(value))
+            if (field := getattr(value, attribute)) is not None or not optional
+        }
+    if isinstance(value, list | tuple):
+        return [to_wire(item) for item in value]
     return msgspec.to_builtins(value)
+
+
+@cache
+def _fields(view: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
+    """(attribute, name on the wire, optional) of a shape's fields."""
+    return tuple((f.name, f.encode_name, f.default is None) for f in msgspec.structs.fields(view))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from engine.config import ModelSettings
 from engine.core.errors import ModelFault
@@ -33,14 +34,7 @@ async def check_model(settings: ModelSettings, *, timeout_s: float = 5.0) -> Mod
     Raises ``NotConfigured`` for settings that cannot be used and ``ModelFault`` for a server that is not
     reached, refuses the key, is no model server, or lists models without the configured one.
     """
-    worker = ModelWorker(
-        id="check",
-        endpoint=settings.endpoint,
-        model=settings.model,
-        api_key=settings.api_key,
-        timeout_s=timeout_s,
-        headers=settings.headers,
-    )
+    worker = _worker(settings, timeout_s)
     model = OpenAIModel(worker)
     try:
         found = await _models(worker, model, timeout_s)
@@ -50,7 +44,7 @@ async def check_model(settings: ModelSettings, *, timeout_s: float = 5.0) -> Mod
             and settings.model not in found
             and f"{settings.model}:latest" not in found
         ):
-            values = {
+            values: dict[str, Any] = {
                 "endpoint": shown_endpoint(worker),
                 "model": settings.model,
                 "known": ", ".join(found[:20]),
@@ -59,6 +53,23 @@ async def check_model(settings: ModelSettings, *, timeout_s: float = 5.0) -> Mod
         return ModelReport(model.endpoint.base, found, await model.context_limit(), await model.slots())
     finally:
         await model.aclose()
+
+
+def check_settings(settings: ModelSettings) -> None:
+    """Raise ``NotConfigured`` if endpoint, key, headers or extra body cannot be used; nothing is asked."""
+    _worker(settings, 1.0)
+
+
+def _worker(settings: ModelSettings, timeout_s: float) -> ModelWorker:
+    return ModelWorker(
+        id="check",
+        endpoint=settings.endpoint,
+        model=settings.model,
+        api_key=settings.api_key,
+        timeout_s=timeout_s,
+        headers=settings.headers,
+        extra_body=settings.extra_body,
+    )
 
 
 async def _models(worker: ModelWorker, model: OpenAIModel, timeout_s: float) -> tuple[str, ...]:
@@ -89,7 +100,7 @@ async def _models(worker: ModelWorker, model: OpenAIModel, timeout_s: float) -> 
     except httpx.HTTPError as error:
         raise network_fault(worker, endpoint, error) from None
     except TimeoutError:
-        values = {"endpoint": shown_endpoint(worker), "seconds": round(timeout_s)}
+        values: dict[str, Any] = {"endpoint": shown_endpoint(worker), "seconds": round(timeout_s)}
         raise ModelFault("model.timeout", retryable=True, **values) from None
     if response.status_code in (404, 405, 501):
         return ()

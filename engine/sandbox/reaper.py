@@ -11,7 +11,6 @@ Only a little of the standard library: every Bash call waits for these imports.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import signal
@@ -55,15 +54,16 @@ class Reaper:
 
     def reap(self) -> bool:
         """Collect who has ended; whether anybody is left."""
-        with contextlib.suppress(ChildProcessError):
-            while True:
+        while True:
+            try:
                 process, status = os.waitpid(-1, os.WNOHANG)
-                if process == 0:
-                    return True
-                if process == self.child:
-                    code = os.waitstatus_to_exitcode(status)
-                    self.code = code if code >= 0 else 128 - code
-        return False
+            except ChildProcessError:
+                return False
+            if process == 0:
+                return True
+            if process == self.child:
+                code = os.waitstatus_to_exitcode(status)
+                self.code = code if code >= 0 else 128 - code
 
     def end(self, number: signal.Signals, seconds: float) -> None:
         """Send a signal to every descendant and wait at most ``seconds`` for them; SIGKILL repeatedly."""
@@ -73,8 +73,7 @@ class Reaper:
             found = _descendants(self.child)
             for process in found if number == signal.SIGKILL else found - told:
                 told.add(process)
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(process, number)
+                _send(process, number)
             self.wait(0.02)
 
     def wait(self, seconds: float) -> None:
@@ -105,6 +104,13 @@ def _become(command: list[str]) -> None:
     except OSError as fault:
         os.write(2, f"{command[0]}: {fault.strerror}\n".encode())
     os._exit(127)
+
+
+def _send(process: int, number: signal.Signals) -> None:
+    try:
+        os.kill(process, number)
+    except (ProcessLookupError, PermissionError):
+        return
 
 
 def _descendants(child: int) -> set[int]:

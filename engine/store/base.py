@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from engine.core.errors import IllegalMove, LeaseLost, NotFound
 from engine.core.jobs import ENDED, JobStatus, sources_of
 from engine.core.records import Event, Lease, NewRequest, canonical
+from engine.core.views import iso
 from engine.store.sqlite import Database
 
 
@@ -132,7 +133,8 @@ class StoreBase:
                 now=now,
             )
             public = {key: value for key, value in request.shown.items() if key != "ruleDraft"}
-            shown = {**public, "requestId": request.request_id, "reason": request.reason}
+            about = {"requestId": request.request_id, "jobId": lease.job_id, "taskId": lease.task_id}
+            shown = {**public, **about, "reason": request.reason, "createdAt": iso(now)}
             self._event(lease.job_id, now, Event("request", {"request": shown}))
 
     def _after_end(self, job_id: str, parent_id: str | None, status: JobStatus, now: float) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import msgspec
 
-from engine.core.jobs import Counters, Job, JobStatus, TurnState, Usage
+from engine.core.jobs import PARKED, Counters, Job, JobStatus, TurnState, Usage
 from engine.core.records import Intent, SettledRequest, Step
 from engine.core.views import JobSummary, Request, Settled, UsageView, iso
 
@@ -74,7 +74,7 @@ def summary_of(row: sqlite3.Row, open_requests: list[str]) -> JobSummary:
         wait_reason=row["wait_reason"],
         reason=row["reason"],
         forced=bool(row["forced"]),
-        resume_movement=row["resume_movement"],
+        resume_movement=row["resume_movement"] if JobStatus(row["status"]) in PARKED else None,
         open_requests=open_requests,
         created_at=iso(row["created_at"]),
         updated_at=iso(row["updated_at"]),

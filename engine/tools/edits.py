@@ -10,7 +10,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from engine.tools.textio import Splice, main_line_end, plain, plain_positions, with_line_end
+from engine.tools.textio import Splice, main_line_end, plain, plain_positions, spliced, with_line_end
 
 _NUMBERED = re.compile(r" {0,6}\d+\t")
 _SHOWN_PLACES = 20
@@ -57,7 +57,15 @@ def find_edit(text: str, old: str, new: str, *, replace_all: bool) -> Found | Mi
             absent=False,
         )
     taken = _separate(starts, len(wanted))
-    return Found(tuple(_splices(text, taken, wanted, becomes)), lines)
+    splices = _splices(text, taken, wanted, becomes)
+    if plain(spliced(text, splices)) != _replaced(seen, taken, len(wanted), becomes):
+        return Missed(
+            "This file mixes kinds of line ends, and at this place the edit would join two of them into"
+            " one. Replace"
+            " whole lines, or Write the whole file.",
+            absent=False,
+        )
+    return Found(tuple(splices), lines)
 
 
 def _overlapping(text: str, wanted: str) -> list[int]:
@@ -74,6 +82,10 @@ def _separate(starts: list[int], length: int) -> list[int]:
         if not taken or start >= taken[-1] + length:
             taken.append(start)
     return taken
+
+
+def _replaced(text: str, starts: list[int], length: int, new: str) -> str:
+    return spliced(text, [Splice(start, start + length, new) for start in starts])
 
 
 def _splices(text: str, starts: list[int], old: str, new: str) -> list[Splice]:

@@ -94,6 +94,7 @@ class ShellRegistry:
         running = [*commands.foreground, *(one.command for one in commands.background.values())]
         if running:
             await unbroken(_together(running))
+
     async def end_everything(self) -> None:
         """End the commands of every job: the engine itself is ending."""
         for job_id in list(self._jobs):

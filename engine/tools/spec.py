@@ -5,13 +5,16 @@ arguments.
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from engine.core.tooling import Effect, Outcome, Prepare, Prepared, Run, ToolResult, ToolSpec, argument_schema
 from engine.workspace import Refused
+
+T = TypeVar("T")
 
 _FOLDER = Path(__file__).parent
 
@@ -32,20 +35,10 @@ def make(
     """
 
     async def guarded_prepare(ctx: Any, args: Any) -> Prepared | Outcome:
-        try:
-            return await prepare(ctx, args)
-        except Refused as refused:
-            return error(str(refused))
-        except OSError as fault:
-            return error(said(fault))
+        return await _plainly(prepare(ctx, args))
 
     async def guarded_run(ctx: Any, args: Any, prepared: Prepared) -> Outcome:
-        try:
-            return await run(ctx, args, prepared)
-        except Refused as refused:
-            return error(str(refused))
-        except OSError as fault:
-            return error(said(fault))
+        return await _plainly(run(ctx, args, prepared))
 
     description = (_FOLDER / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
     return ToolSpec(
@@ -58,6 +51,15 @@ def make(
         always=always,
         schema=argument_schema(arguments),
     )
+
+
+async def _plainly(work: Awaitable[T]) -> T | ToolResult:
+    try:
+        return await work
+    except Refused as refused:
+        return error(str(refused))
+    except OSError as fault:
+        return error(said(fault))
 
 
 def error(text: str, brief: str = "") -> ToolResult:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.core.tooling import PathClass
 from engine.tools.patterns import IgnoreRules
 from engine.workspace import Place, Refused, is_temporary, open_regular, resolve
 
@@ -79,6 +80,20 @@ def _lines(root: Path, relative: str) -> list[str]:
         return []
 
 
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder that is being walked: what is left of it, and the rules that hold in it."""
+
+    relative: str
+    entries: Iterator[os.DirEntry[str]]
+    chain: tuple[tuple[int, IgnoreRules], ...]
+
+    @classmethod
+    def read(cls, root: Path, relative: str, ignores: Ignores | None) -> _Folder:
+        chain = ignores.chain(relative) if ignores is not None else ()
+        return cls(relative, iter(_sorted(root / relative if relative else root)), chain)
+
+
 def walk(
     root: Path, start: str, ignores: Ignores | None, stopped: Callable[[], bool], *, links: bool = False
 ) -> Iterator[Entry]:
@@ -89,25 +104,21 @@ def walk(
     followed, links to files are only named with ``links``. Without ``ignores`` no rule of git counts. Ends
     early when ``stopped()``.
     """
-    todo = [start]
-    while todo and not stopped():
-        folder = todo.pop()
-        chain = ignores.chain(folder) if ignores is not None else ()
-        below: list[str] = []
-        for entry in _sorted(root / folder if folder else root):
-            relative = f"{folder}/{entry.name}" if folder else entry.name
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if _left_out(relative, entry.name, start) or (
-                chain and is_ignored(chain, relative, folder=is_folder)
-            ):
-                continue
-            if is_folder:
-                below.append(relative)
-            elif entry.is_file(follow_symlinks=False) or (
-                links and entry.is_symlink() and not entry.is_dir()
-            ):
-                yield Entry(relative, entry.path)
-        todo += reversed(below)
+    open_folders = [_Folder.read(root, start, ignores)]
+    while open_folders and not stopped():
+        here = open_folders[-1]
+        entry = next(here.entries, None)
+        if entry is None:
+            open_folders.pop()
+            continue
+        relative = f"{here.relative}/{entry.name}" if here.relative else entry.name
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if _left_out(relative, entry.name, start) or is_ignored(here.chain, relative, folder=is_folder):
+            continue
+        if is_folder:
+            open_folders.append(_Folder.read(root, relative, ignores))
+        elif entry.is_file(follow_symlinks=False) or (links and entry.is_symlink() and not entry.is_dir()):
+            yield Entry(relative, entry.path)
 
 
 def _left_out(relative: str, name: str, start: str) -> bool:
@@ -124,6 +135,6 @@ def _sorted(folder: Path) -> list[os.DirEntry[str]]:
         return []
 
 
-def place_of(root: Path, relative: str) -> Place:
-    """The place of a file that a walk found. Raises ``Refused`` for secret-looking names."""
-    return resolve(root, root / _TASKS / "-", relative)
+def found_place(root: Path, relative: str) -> Place:
+    """The place of a file that a walk of the real folder ``root`` found."""
+    return Place(relative, root / relative, root, tuple(relative.split("/")), relative, PathClass.WORKSPACE)

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 from engine.workspace.paths import Place, Refused
 
-_BELOW = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+_BELOW = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 _LOOK = _BELOW | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_FOLDER = os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0)
+_FOLDER = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_DIRECTORY", 0)
 _CHUNK = 1 << 20
 # Two jobs of this process must not both find the old file and then both replace it.
 _SWAP = threading.Lock()

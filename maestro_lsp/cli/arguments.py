@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise ``BadArgument`` with what is wrong and where the usage is."""
-        raise BadArgument("cli.usage", problem=message, command=self.prog)
+        raise BadArgument("cli.usage_error", problem=message, command=self.prog)
 
 
 def translate(terminal: Terminal) -> None:

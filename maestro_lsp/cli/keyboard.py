@@ -7,6 +7,7 @@ import codecs
 import os
 import sys
 import threading
+from contextlib import suppress
 
 
 class Keyboard:
@@ -23,7 +24,11 @@ class Keyboard:
         self._ended = False
 
     def forget(self) -> None:
-        """Drop what was typed so far."""
+        """Drop what was typed so far, in the terminal's own buffer too."""
+        with suppress(ImportError, OSError, ValueError):
+            import termios
+
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         if not self._started:
             self._started = True
             threading.Thread(target=self._read, name="keyboard", daemon=True).start()

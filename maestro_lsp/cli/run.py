@@ -24,6 +24,7 @@ from engine import (
     JobStatus,
     Request,
     StartOrder,
+    check_settings,
     explain,
     refuse_workspace,
     state_dir,
@@ -74,6 +75,8 @@ async def _session(args: Namespace, terminal: Terminal) -> int:
     overrides["trusted"] = True if args.trust else None
     async with opened(workspace) as client:
         terminal.warn(await configure(client, overrides))
+        client.check_configured()
+        check_settings(client.config.llm)
         run = Run(client, terminal, JsonView(terminal) if args.json else TextView(terminal))
         return await run.start(_instruction(args.instruction), args.piece)
 
@@ -94,8 +97,8 @@ class Run:
     status: str = JobStatus.QUEUED
     news: asyncio.Event = field(default_factory=asyncio.Event)
     settled: set[str] = field(default_factory=set)
-    interrupts: int = 0
-    parked_wish: bool = False
+    cancelling: bool = False
+    leaving: bool = False
 
     async def start(self, instruction: str, piece: str | None) -> int:
         """Submit the task, work on it, follow it. The exit status."""
@@ -166,7 +169,7 @@ class Run:
                 await watching
 
     async def _until_rest(self, keyboard: Keyboard) -> None:
-        while self.status not in ENDED and self.interrupts < 2 and not self.parked_wish:
+        while self.status not in ENDED and not self.leaving:
             self.news.clear()
             request = await self._open_request()
             if request is None:
@@ -185,7 +188,9 @@ class Run:
             return None
         for request_id in (await self.client.summary(self.job_id)).open_requests:
             if request_id not in self.settled:
-                return await self.client.request(request_id)
+                request = await self.client.request(request_id)
+                if request.settled is None:
+                    return request
         return None
 
     async def _ask(self, request: Request, keyboard: Keyboard) -> None:
@@ -201,7 +206,7 @@ class Run:
             return
         reply = asking.result()
         if reply is None:
-            self.parked_wish = True
+            self.leaving = True
             return
         try:
             if isinstance(reply, Answer):
@@ -216,7 +221,7 @@ class Run:
             self.terminal.line(explain(late, self.terminal.language))
 
     async def _settled_elsewhere(self, request_id: str) -> None:
-        while request_id not in self.settled and self.status not in ENDED and self.interrupts < 2:
+        while request_id not in self.settled and self.status not in ENDED and not self.leaving:
             self.news.clear()
             await self.news.wait()
 
@@ -227,15 +232,16 @@ class Run:
         loop = asyncio.get_running_loop()
         tasks: set[asyncio.Task[None]] = set()
 
-        def interrupted() -> None:
-            self.interrupts += 1
-            self.news.set()
-            if self.interrupts == 1:
-                tasks.add(asyncio.create_task(self._cancel()))
-
         def ended() -> None:
-            self.interrupts = 2
+            self.leaving = True
             self.news.set()
+
+        def interrupted() -> None:
+            if self.cancelling:
+                ended()
+            else:
+                self.cancelling = True
+                tasks.add(asyncio.create_task(self._cancel()))
 
         before = {}
         for name, act in (("SIGINT", interrupted), ("SIGTERM", ended), ("SIGHUP", ended)):
@@ -261,7 +267,7 @@ class Run:
         detail = await self.client.show(self.job_id)
         status = self.status if self.status in ENDED else detail.status
         left = status not in ENDED and status not in (JobStatus.WAITING_HUMAN, JobStatus.WAITING_SUBTASKS)
-        code = (CANCELLED if self.interrupts else FAILED) if left else EXIT_OF_STATUS[status]
+        code = (CANCELLED if self.cancelling else FAILED) if left else EXIT_OF_STATUS[status]
         if isinstance(self.view, JsonView):
             self.terminal.json(self._last_line(detail, status, code))
         else:
@@ -284,7 +290,7 @@ class Run:
         if isinstance(self.view, TextView):
             self.view.end_line()
         if left:
-            key = "cli.run.left_cancelling" if self.interrupts else "cli.run.left"
+            key = "cli.run.left_cancelling" if self.cancelling else "cli.run.left"
             terminal.say(key, job=detail.job_id)
         elif status in ENDED:
             await self._result(detail)

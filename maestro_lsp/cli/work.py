@@ -20,12 +20,21 @@ class Live(Protocol):
         ...
 
 
+def silent(job_id: str, kind: str, body: dict[str, Any]) -> None:
+    """Show nothing that streams."""
+
+
+def engine_on(client: Client, live: Live = silent) -> Service:
+    """An engine on a client's store, with its configuration."""
+    return Service(client.workspace, client.store_file, client.config, live=live, on_stored=client.poke)
+
+
 @asynccontextmanager
 async def hosted(client: Client, live: Live) -> AsyncIterator[asyncio.Task[None]]:
     """An engine at work on a client's store; the task that is its main loop. It ends in order, with the
     block.
     """
-    service = Service(client.workspace, client.store_file, client.config, live=live, on_stored=client.poke)
+    service = engine_on(client, live)
     working = asyncio.create_task(service.run(), name="engine")
     try:
         yield working

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -60,42 +61,17 @@ def test_a_glob_matches_names_at_any_depth_and_paths_from_the_start(
 
 def test_a_pattern_that_explodes_is_stopped() -> None:
     with pytest.raises(TimeoutError):
-        Glob("*a" * 40 + "[bc]").matches("a" * 250)
+        Glob("{a,aa}" * 40 + "[bc]").matches("a" * 70)
+    started = time.monotonic()
     assert IgnoreRules(["*a" * 40 + "[bc]"]).verdict("a" * 250, folder=False) is None
+    assert time.monotonic() - started < 1
 
 
 NAMES = st.sampled_from(["a", "b", "ab", "a.log", "keep.log", "build", "x", "日本"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 LINES = st.sampled_from(
-    [
-        "a",
-        "*.log",
-        "!keep.log",
-        "build/",
-        "/x",
-        "a/b",
-        "**/b",
-        "a/**",
-        "!a/b",
-        "*",
-        "!*/",
-        "x/*",
-        "# a",
-        "",
-        "\\!a",
-        "[ab]",
-        "a?",
-        "日*",
-        "/a/",
-        "!/a",
-        "b ",
-        "**",
-        "a/**/b",
-        "x**",
-        "[!a]",
-        "\\#",
-    ]
-)
+    ["a", "*.log", "!keep.log", "build/", "/x", "a/b", "**/b", "a/**", "!a/b", "*", "!*/", "x/*", "# a", ""]
+) | st.sampled_from(["\\!a", "[ab]", "a?", "日*", "/a/", "!/a", "b ", "**", "a/**/b", "x**", "[!a]", "\\#"])
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

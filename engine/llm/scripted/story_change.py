@@ -85,7 +85,9 @@ class Change:
             for kind in Rounding:
                 plain = plain.removesuffix(self.say.of("doc", kind)).rstrip()
             old = f"{above}\n{old}"
-            new = f'{plain} {self.say.of("doc", rounding)}"""\n{new}'
+            said = self.say.of("doc", rounding)
+            space = "" if not plain[-1].isascii() and not said[0].isascii() else " "
+            new = f'{plain}{space}{said}"""\n{new}'
         return {"file_path": self.path, "old_string": old, "new_string": new}
 
     def _pin(self, rounding: Rounding) -> ScriptReply | None:

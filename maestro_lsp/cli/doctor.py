@@ -1,0 +1,197 @@
+"""`doctor`: what is configured, reachable and missing, and how to mend it. Keys are never printed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from engine import (
+    EngineConfig,
+    EngineError,
+    ModelReport,
+    ModelSettings,
+    NotConfigured,
+    check_model,
+    explain,
+    find_program,
+    refuse_workspace,
+    sandbox_level,
+    state_dir,
+)
+from maestro_lsp import __version__
+from maestro_lsp.cli.arguments import Namespace, Parser, Verb
+from maestro_lsp.cli.errors import FAILED, SUCCEEDED
+from maestro_lsp.cli.find import folder, has_store, opened
+from maestro_lsp.cli.terminal import Terminal, clean
+from maestro_lsp.settings import KEYS, Loaded, load_config, user_file
+
+LOCAL_SERVERS = (("Ollama", 11434), ("llama-server", 8080), ("LM Studio", 1234))
+_PROBE_S = 1.0
+_MARKS = {"ok": ("✓", "green"), "warn": ("!", "yellow"), "bad": ("✗", "red"), "info": ("·", "dim")}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the page. ``bad`` means that no task could run."""
+
+    state: Literal["ok", "warn", "bad", "info"]
+    text: str
+
+
+def _add(parser: Parser) -> None:
+    parser.workspace()
+
+
+def _doctor(args: Namespace, terminal: Terminal) -> int:
+    findings = asyncio.run(Doctor(terminal, folder(args.workspace)).look())
+    for finding in findings:
+        mark, style = _MARKS[finding.state]
+        terminal.line(f"{terminal.styled(mark, style)} {' '.join(clean(finding.text).split())}")
+    bad = any(finding.state == "bad" for finding in findings)
+    terminal.line()
+    terminal.say("cli.doctor.cannot_run" if bad else "cli.doctor.can_run")
+    return FAILED if bad else SUCCEEDED
+
+
+class Doctor:
+    """Looks at everything a task needs."""
+
+    def __init__(self, terminal: Terminal, workspace: Path) -> None:
+        self.terminal = terminal
+        self.workspace = workspace
+
+    def _finding(self, state: Literal["ok", "warn", "bad", "info"], key: str, /, **values: object) -> Finding:
+        return Finding(state, self.terminal.text(f"cli.doctor.{key}", **values))
+
+    def _error(self, error: EngineError) -> Finding:
+        return Finding("bad", explain(error, self.terminal.language))
+
+    async def look(self) -> list[Finding]:
+        """Everything, in the order in which it is mended."""
+        local = asyncio.create_task(self._local_servers())
+        findings = [self._finding("info", "version", version=__version__, python=_python(), place=sys.prefix)]
+        trusted = await self._trusted()
+        try:
+            loaded = load_config(workspace=self.workspace, trusted=trusted)
+        except NotConfigured as error:
+            return [*findings, self._error(error), *await local]
+        findings += self._configured(loaded)
+        findings += await self._model(loaded.config)
+        if loaded.config.llm.endpoint and not any(finding.state == "bad" for finding in findings):
+            local.cancel()
+        else:
+            findings += await local
+        return [*findings, *self._state_folder(), *self._workspace_folder(trusted), *self._programs()]
+
+    async def _trusted(self) -> bool:
+        if not has_store(self.workspace):
+            return False
+        try:
+            async with opened(self.workspace) as client:
+                return await client.trusted()
+        except EngineError:
+            return False
+
+    def _configured(self, loaded: Loaded) -> Iterator[Finding]:
+        """Every value that is not at its default, with its place; of secrets only that they are there."""
+        mine = user_file()
+        yield self._finding("info", "user_file" if mine.is_file() else "no_user_file", path=str(mine))
+        for name, origin in sorted(loaded.origins.items()):
+            place = self.terminal.text(f"cli.doctor.from_{origin.source.name.lower()}", place=origin.place)
+            yield self._finding(
+                "info", "setting", key=name, value=self._shown(name, loaded.config), place=place
+            )
+        if not loaded.config.llm.api_key:
+            yield self._finding("info", "no_key")
+        for notice in loaded.warnings:
+            yield Finding("warn", notice.text(self.terminal.language))
+
+    def _shown(self, name: str, config: EngineConfig) -> str:
+        if name in ("llm.api_key", "llm.headers", "llm.extra_body"):
+            return self.terminal.text("cli.doctor.hidden")
+        value: object = config
+        for part in (KEYS[name].field or "").split("."):
+            value = getattr(value, part)
+        if name == "llm.endpoint" and "@" in str(value):
+            return self.terminal.text("cli.doctor.hidden")
+        return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+    async def _model(self, config: EngineConfig) -> list[Finding]:
+        if not config.llm.endpoint:
+            return [self._error(NotConfigured("config.no_endpoint"))]
+        try:
+            report = await check_model(config.llm)
+        except EngineError as error:
+            return [self._error(error)]
+        findings = [self._finding("ok", "reachable", endpoint=report.endpoint)]
+        if config.llm.model:
+            key = "model_listed" if report.models else "model_not_checked"
+            findings.append(self._finding("ok" if report.models else "info", key, model=config.llm.model))
+        elif report.models:
+            findings.append(self._finding("warn", "no_model", models=_models(report)))
+        if report.context_tokens is not None:
+            findings.append(self._finding("info", "context", tokens=report.context_tokens))
+        elif config.llm.context_tokens is None:
+            findings.append(self._finding("warn", "no_context", tokens=config.context.default_limit))
+        return findings
+
+    async def _local_servers(self) -> list[Finding]:
+        """Model servers on this machine that could be used."""
+        found = await asyncio.gather(*(self._local(name, port) for name, port in LOCAL_SERVERS))
+        names = ", ".join(f"{name} ({port})" for name, port in LOCAL_SERVERS)
+        return [finding for finding in found if finding] or [self._finding("info", "no_local", names=names)]
+
+    async def _local(self, name: str, port: int) -> Finding | None:
+        endpoint = f"http://127.0.0.1:{port}/v1"
+        try:
+            report = await check_model(ModelSettings(endpoint=endpoint), timeout_s=_PROBE_S)
+        except EngineError:
+            return None
+        if not report.models:
+            return self._finding("info", "local_no_model", name=name, endpoint=endpoint)
+        values = {"endpoint": endpoint, "models": _models(report), "model": report.models[0]}
+        return self._finding("info", "local", name=name, **values)
+
+    def _state_folder(self) -> Iterator[Finding]:
+        path = state_dir()
+        try:
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            writable = os.access(path, os.W_OK | os.X_OK)
+        except OSError:
+            writable = False
+        yield self._finding(*(("ok", "state") if writable else ("bad", "state_not_writable")), path=str(path))
+
+    def _workspace_folder(self, trusted: bool) -> Iterator[Finding]:
+        try:
+            refuse_workspace(self.workspace, state_dir())
+        except EngineError as error:
+            yield self._error(error)
+            return
+        yield self._finding("info", "trusted" if trusted else "untrusted", path=str(self.workspace))
+
+    def _programs(self) -> Iterator[Finding]:
+        for name in ("bash", "git", "rg"):
+            path = find_program(name, self.workspace)
+            if path is not None:
+                yield self._finding("ok", "program", name=name, path=path)
+            else:
+                yield self._finding("warn", f"no_{name}")
+        level = sandbox_level()
+        yield self._finding("ok" if level == "A" else "warn", f"sandbox_{level.lower()}")
+
+
+def _models(report: ModelReport) -> str:
+    more = "" if len(report.models) <= 8 else ", …"
+    return ", ".join(report.models[:8]) + more
+
+
+def _python() -> str:
+    return ".".join(map(str, sys.version_info[:3]))
+
+
+VERBS = {"doctor": Verb(_doctor, _add)}

@@ -1,0 +1,1 @@
+"""What the server does for a client: commands, requests to the person, documents."""
