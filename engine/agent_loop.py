@@ -22,6 +22,7 @@ from engine.core.reply import Delta, Reply, ToolCall
 from engine.core.turn import AskAgain, End, Nudge, RefuseCalls, RunCalls, advance, count_unknown
 from engine.kit import JobRun, log
 from engine.ports import ModelRequest
+from engine.toolbox import resolve_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,13 @@ def finish_movement(ended: Ended) -> MovementEnd:
 
 
 async def _take(run: JobRun, reply: Reply) -> MovementEnd | None:
-    """Journal a reply and follow the plan it leads to. None: the movement goes on."""
+    """Journal a reply and follow the plan it leads to. None: the movement goes on.
+
+    Names are repaired before that, so that a restored conversation calls the same tools.
+    """
+    known = [spec.name for spec in run.tools]
+    calls = tuple(replace(call, name=resolve_name(call.name, known) or call.name) for call in reply.calls)
+    reply = replace(reply, calls=calls)
     run.turn, plan = advance(run.turn, reply, run.kit.config.safety)
     texts = run.texts
     match plan:

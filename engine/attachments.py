@@ -12,7 +12,10 @@ from pathlib import Path
 from engine.core.errors import BadArgument
 from engine.paths import task_dir
 
-_MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@,;:!?、。]+)")
+_MENTION = re.compile(r"(?<![A-Za-z0-9._%+@-])@([^\s@,;:!?、。\x00]{1,1024})")
+"""``@path``, not the end of a mail address; in Japanese nothing need stand between it and the words around
+it.
+"""
 MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -29,9 +32,8 @@ def attach(
     for path in files:
         listed[_place(workspace, folder, path)] = None
     for mention in _MENTION.findall(instruction):
-        path = workspace / mention.rstrip(".")
-        if path.is_file() and path.resolve().is_relative_to(workspace.resolve()):
-            listed[str(path.relative_to(workspace))] = None
+        if (found := _mentioned(workspace, mention)) is not None:
+            listed[found] = None
     if selection is not None:
         name, text = selection
         number = 1 + sum(1 for _ in folder.glob("selection-*"))
@@ -39,6 +41,23 @@ def attach(
         target.write_text(f"{name}\n\n{text}", "utf-8", newline="")
         listed[str(target.relative_to(workspace))] = None
     return list(listed)
+
+
+def _mentioned(workspace: Path, mention: str) -> str | None:
+    """The file of the workspace that a mention begins with: the longest that is there, cut only before a
+    character that may be text again (``a.pyを``, ``a.py).``).
+    """
+    root = workspace.resolve()
+    for end in range(len(mention), 0, -1):
+        if end < len(mention) and mention[end].isascii() and mention[end].isalnum():
+            continue
+        path = workspace / mention[:end]
+        try:
+            if path.is_file() and path.resolve().is_relative_to(root):
+                return str(path.relative_to(workspace))
+        except (OSError, ValueError):
+            continue
+    return None
 
 
 def _place(workspace: Path, folder: Path, path: Path) -> str:

@@ -11,22 +11,20 @@ before the end is stored.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from engine.consent import Consent, consent_to, digest_of, open_approval
+from engine.consent import Consent, consent_to, digest_of, masked, open_approval
 from engine.core.errors import EngineError, LeaseLost, StoreFault
 from engine.core.hops import worked
 from engine.core.messages import encode_tool_result
 from engine.core.records import Event, Intent, Message, NewRequest, Step, StepResult, canonical
 from engine.core.reply import ToolCall
-from engine.core.tooling import Effect, Outcome, Prepared, Signal, ToolResult
-from engine.kit import JobRun, log
+from engine.core.tooling import LASTING, Effect, FileChange, Outcome, Prepared, Signal, ToolResult
+from engine.kit import JobRun, log, traced
 from engine.ports import ToolContext
 from engine.tool_context import tool_context
 from engine.toolbox import Ready, Refused, check_call
-
-_EFFECTS = (Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +66,11 @@ class Batch:
         at = 0
         while at < len(self.checked):
             group = self._group(at)
-            outcomes = await self._together(group)
             results: list[Answered] = []
-            for outcome in outcomes:
+            for place, outcome in zip(group, await self._together(group), strict=True):
                 if isinstance(outcome, Ended):
                     await self._commit(results)
-                    return self._with_tail(outcome, at + len(results))
+                    return self._with_tail(outcome, place)
                 if outcome is not None:
                     results.append(outcome)
             await self._commit(results)
@@ -94,8 +91,12 @@ class Batch:
     async def _together(self, group: Sequence[int]) -> list[Answered | Ended | None]:
         if len(group) == 1:
             return [await self._one(group[0])]
-        async with asyncio.TaskGroup() as tasks:
-            running = [tasks.create_task(self._one(at)) for at in group]
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                running = [tasks.create_task(self._one(at)) for at in group]
+        except BaseExceptionGroup as failed:
+            # What ends a run is told apart by its type: a lost lease, a store that fails.
+            raise failed.exceptions[0] from None
         return [task.result() for task in running]
 
     async def _commit(self, results: Sequence[Answered]) -> None:
@@ -134,7 +135,7 @@ class Batch:
     def _duplicate_of(self, at: int) -> str | None:
         """The id of an earlier identical call with effects in this reply, if there is one."""
         item = self.checked[at]
-        if not isinstance(item, Ready) or item.spec.effect not in _EFFECTS:
+        if not isinstance(item, Ready) or item.spec.effect not in LASTING:
             return None
         for earlier in self.checked[:at]:
             if isinstance(earlier, Ready) and earlier.spec is item.spec and earlier.args == item.args:
@@ -144,19 +145,19 @@ class Batch:
     async def _recover(self, item: Ready, step: Step) -> Answered | None:
         """Settle a call that was under way when its engine died; None if it may simply run."""
         intent = step.intent
-        if item.spec.effect not in _EFFECTS:
+        if item.spec.effect not in LASTING:
             return None
         texts = self.run.texts
         if intent.path is not None and intent.post_hash is not None:
-            current = await asyncio.to_thread(self.run.kit.file_hash, self.run.job.task_id, intent.path)
+            current = await asyncio.to_thread(
+                self.run.kit.settle_file, self.run.job.task_id, intent.path, intent.call_id
+            )
             if current == intent.post_hash:
-                return self._answer(
-                    item, ToolResult(texts("result.happened"), brief=intent.tool), stored=True
-                )
+                return self._answer(item, ToolResult(texts("result.happened"), brief=intent.path))
             if current == intent.pre_hash:
                 return None
         result = ToolResult(texts("result.unknown_outcome"), brief="outcome unknown", is_error=True)
-        return self._answer(item, result, stored=True)
+        return self._answer(item, result)
 
     async def _perform(self, item: Ready, step: Step | None) -> Answered | Ended:
         ctx = tool_context(self.run, item.call.call_id)
@@ -179,26 +180,27 @@ class Batch:
     ) -> Answered | Ended:
         run = self.run
         called = _called(item, prepared, run.kit.redact)
-        stored = item.spec.effect in _EFFECTS
-        if stored:
-            await run.kit.db(
-                run.kit.store.begin_step,
-                run.lease,
-                self._intent(item, prepared, consent),
-                run.now(),
-                [called],
-            )
+        lasting = item.spec.effect in LASTING
+        if lasting:
+            intent = self._intent(item, prepared, consent)
+            before = await self._before(intent)
+            await run.kit.db(run.kit.store.begin_step, run.lease, intent, run.now(), [called], before)
         ctx.network = consent.network
         started = run.now()
         outcome = await self._guarded(item, item.spec.run(ctx, item.args, prepared))
         if isinstance(outcome, Prepared):
             raise TypeError(f"{item.spec.name} returned a plan instead of a result")
-        closed = self._close(
-            item, outcome, stored=stored, seconds=run.now() - started, called=None if stored else called
-        )
-        if stored and isinstance(outcome, ToolResult) and not outcome.is_error:
+        if lasting and isinstance(outcome, ToolResult) and not outcome.is_error:
             run.counters = worked(run.counters)
-        return closed
+        return self._close(item, outcome, seconds=run.now() - started, called=None if lasting else called)
+
+    async def _before(self, intent: Intent) -> list[FileChange]:
+        """The file a write is about to change, as it was prepared for, with the hash it will have."""
+        if intent.path is None:
+            return []
+        kit = self.run.kit
+        found = await asyncio.to_thread(kit.file_before, self.run.job.task_id, intent.path)
+        return [replace(found, after_hash=intent.post_hash)] if found is not None else []
 
     def _intent(self, item: Ready, prepared: Prepared, consent: Consent) -> Intent:
         path = prepared.paths[0][0] if item.spec.effect is Effect.WRITE and prepared.paths else None
@@ -224,23 +226,25 @@ class Batch:
             raise
         except EngineError as error:
             problem = self.run.kit.explain(error, self.run.texts.language)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            problem = self._told(item, error)  # the tool's own: nobody cancels this run
         except Exception as error:
-            log.exception("tool %s failed", item.spec.name)
-            problem = f"{type(error).__name__}: {error}"
+            problem = self._told(item, error)
         text = self.run.texts("result.failed", tool=item.spec.name, problem=problem)
         return ToolResult(text, brief=f"{item.spec.name} failed", is_error=True)
 
+    def _told(self, item: Ready, error: BaseException) -> str:
+        log.error("tool %s failed: %s", item.spec.name, self.run.kit.redact(traced(error)))
+        return f"{type(error).__name__}: {error}"
+
     def _close(
-        self,
-        item: Ready,
-        outcome: Outcome,
-        *,
-        stored: bool = False,
-        seconds: float = 0.0,
-        called: Event | None = None,
+        self, item: Ready, outcome: Outcome, *, seconds: float = 0.0, called: Event | None = None
     ) -> Answered | Ended:
         if isinstance(outcome, ToolResult):
-            return self._answer(item, outcome, stored=stored, seconds=seconds, called=called)
+            return self._answer(item, outcome, seconds=seconds, called=called)
         return Ended(outcome, self._request(item, outcome))
 
     def _request(self, item: Ready, signal: Signal) -> NewRequest | None:
@@ -256,7 +260,7 @@ class Batch:
             "tool": item.spec.name,
         }
         if draft.options:
-            shown["options"] = list(draft.options)
+            shown["options"] = [self.run.kit.redact(option) for option in draft.options]
         return NewRequest(
             request_id=self.run.kit.new_id("r"),
             reason=signal.wait_reason,
@@ -271,7 +275,6 @@ class Batch:
         item: Ready,
         result: ToolResult,
         *,
-        stored: bool,
         seconds: float = 0.0,
         called: Event | None = None,
     ) -> Answered:
@@ -288,7 +291,7 @@ class Batch:
         if result.truncated:
             told["truncated"] = True
         events = (*([called] if called else []), Event("tool_result", told))
-        done = StepResult(item.call.call_id, not result.is_error, brief, message, result.changes, stored)
+        done = StepResult(item.call.call_id, not result.is_error, brief, message, result.changes)
         return Answered(done, events)
 
     def _error(
@@ -317,31 +320,18 @@ class Batch:
             "seconds": 0.0,
         }
         return Answered(
-            StepResult(call.call_id, False, redact(brief), message, stored=False),
+            StepResult(call.call_id, False, redact(brief), message),
             (called, Event("tool_result", told)),
         )
 
 
-def _called(item: Ready, prepared: Prepared, redact: object) -> Event:
-    assert callable(redact)
+def _called(item: Ready, prepared: Prepared, redact: Callable[[str], str]) -> Event:
     body: dict[str, object] = {
         "callId": item.call.call_id,
         "tool": item.spec.name,
-        "arguments": _masked(dict(item.call.arguments or {}), redact),
+        "arguments": masked(dict(item.call.arguments or {}), redact, 2_000),
         "title": redact(prepared.title),
     }
     if prepared.paths:
         body["locations"] = [{"path": path} for path, _ in prepared.paths]
     return Event("tool_call", body)
-
-
-def _masked(value: object, redact: object) -> object:
-    """Arguments for display: secrets masked, long texts cut (the message holds the whole)."""
-    assert callable(redact)
-    if isinstance(value, str):
-        return redact(value if len(value) <= 2_000 else value[:2_000] + "…")
-    if isinstance(value, dict):
-        return {key: _masked(child, redact) for key, child in value.items()}
-    if isinstance(value, list):
-        return [_masked(child, redact) for child in value]
-    return value

@@ -15,10 +15,11 @@ from engine.attachments import attach
 from engine.catalog import language_of_text
 from engine.clock import SystemClock
 from engine.config import MODES, EngineConfig
-from engine.core.errors import BadArgument, IllegalMove, NotConfigured, NotFound
+from engine.core.errors import BadArgument, IllegalMove, NotConfigured
 from engine.core.jobs import ENDED, JobStatus
 from engine.core.piece import piece_to_json
 from engine.core.records import NewJob
+from engine.core.secrets import redact
 from engine.core.toolnames import BUILTIN_NAMES
 from engine.core.views import Brief, FileChanged, JobDetail, JobSummary, Request, RuleView
 from engine.ids import new_id
@@ -102,6 +103,7 @@ class Client:
         """
         if not order.instruction.strip():
             raise BadArgument("start.empty", data={"path": "instruction", "expected": "a non-empty string"})
+        instruction = self._said(order.instruction)
         mode = order.mode or self.config.mode
         if mode not in MODES:
             raise BadArgument("mode.unknown", mode=mode, data={"path": "mode", "expected": " | ".join(MODES)})
@@ -110,15 +112,13 @@ class Client:
         task_id = new_id("t")
         await asyncio.to_thread(make_task_dir, self.workspace, task_id)
         files = await asyncio.to_thread(
-            attach, self.workspace, task_id, order.instruction, order.files, order.selection
+            attach, self.workspace, task_id, instruction, order.files, order.selection
         )
-        language = (
-            self.config.language if self.config.language != "auto" else language_of_text(order.instruction)
-        )
+        language = self.config.language if self.config.language != "auto" else language_of_text(instruction)
         new = NewJob(
             job_id=new_id("j"),
-            instruction=order.instruction,
-            title=title_of(order.instruction),
+            instruction=instruction,
+            title=title_of(instruction),
             language=language,
             mode=mode,
             piece_name=loaded.piece.name,
@@ -147,22 +147,15 @@ class Client:
         """
         if not text.strip():
             raise BadArgument("comment.empty", data={"path": "text", "expected": "a non-empty string"})
-        jobs = await self.db(self.store.statuses_of_task, task_id)
-        if not jobs:
-            raise NotFound("task.unknown", id=task_id, data={"id": task_id})
-        open_jobs = [job_id for job_id, status in jobs if status not in ENDED]
-        for job_id in open_jobs:
-            if (await self.db(self.store.summary, job_id)).wait_reason == "question":
-                await self.answer(job_id, text)
-                return None
-        last_id = open_jobs[-1] if open_jobs else jobs[-1][0]
-        await self.db(self.store.comment, task_id, text, "user", self.now(), new_id("c"), last_id)
+        text = self._said(text)
+        taken = await self.db(self.store.comment, task_id, text, self.by, self.now(), new_id("c"))
         self.poke()
-        return None if open_jobs else await self._follow_up(task_id, last_id, text, piece)
+        return None if taken else await self._follow_up(task_id, text, piece)
 
-    async def _follow_up(self, task_id: str, last_id: str, text: str, piece: str | None) -> str:
+    async def _follow_up(self, task_id: str, text: str, piece: str | None) -> str:
         self.check_configured()
-        last = await self.db(self.store.job, last_id)
+        jobs = await self.db(self.store.statuses_of_task, task_id)
+        last = await self.db(self.store.job, jobs[-1][0])
         loaded = await self.load_piece(piece) if piece else None
         new = NewJob(
             job_id=new_id("j"),
@@ -177,13 +170,18 @@ class Client:
             task_id=task_id,
             model=last.model,
         )
-        _, job_id = await self.db(self.store.submit, new, self.now())
+        _, job_id = await self.db(self.store.submit, new, self.now(), new_id("c"))
         self.poke()
         return job_id
 
+    def _said(self, text: str) -> str:
+        """What a person wrote, as it is stored: with secrets masked, for the model would not see them anyway."""
+        return redact(text, self.config.llm.secrets)
+
     async def answer(self, job_id: str, text: str, request_id: str | None = None) -> None:
         """Answer a question. Raises ``NotFound``, ``AlreadySettled``, ``IllegalMove``, ``BadArgument``."""
-        await self.db(self.store.answer, job_id, request_id, text, self.by, self.now(), new_id("c"))
+        said = self._said(text)
+        await self.db(self.store.answer, job_id, request_id, said, self.by, self.now(), new_id("c"))
         self.poke()
 
     async def decide(
@@ -206,7 +204,7 @@ class Client:
             self.now(),
             scope=scope,
             network=network,
-            note=note,
+            note=self._said(note),
             rule_id=new_id("u"),
         )
         self.poke()
@@ -236,9 +234,10 @@ class Client:
 
     async def brief(self, task_id: str, fields: dict[str, str] | None = None) -> Brief:
         """The Mission Brief of a task, changed first if fields are given."""
-        return await (
-            self.db(self.store.set_brief, task_id, fields) if fields else self.db(self.store.brief, task_id)
-        )
+        if not fields:
+            return await self.db(self.store.brief, task_id)
+        said = {name: self._said(text) for name, text in fields.items()}
+        return await self.db(self.store.set_brief, task_id, said)
 
     async def set_mode(self, mode: str, job_id: str | None = None) -> None:
         """The mode of new jobs of this client, or of one job from its next call on. Raises ``BadArgument``,
@@ -249,8 +248,9 @@ class Client:
         if job_id is None:
             self.config = replace(self.config, mode=mode)
             return
-        if JobStatus((await self.summary(job_id)).status) in ENDED:
-            raise IllegalMove("job.ended", id=job_id, status=(await self.summary(job_id)).status)
+        status = (await self.summary(job_id)).status
+        if JobStatus(status) in ENDED:
+            raise IllegalMove("job.ended", id=job_id, status=status, data={"status": status})
         await self.db(self.store.set_mode, job_id, mode)
 
     async def summary(self, job_id: str) -> JobSummary:
@@ -333,13 +333,17 @@ class Client:
         """Look for new events now instead of at the next poll."""
         self._poke.set()
 
+    async def mark(self) -> int:
+        """The present, for a later `follow` from here on."""
+        return await self.db(self.store.last_event_id)
+
     async def follow(
         self, on_events: Callable[[list[dict[str, Any]]], Awaitable[None]], *, after: int | None = None
     ) -> None:
-        """Hand every new stored event on, of all jobs, in commit order, until cancelled. ``after`` None: only
-        what is new from here on.
+        """Hand every new stored event on, of all jobs, in commit order, until cancelled. ``after`` is a mark,
+        None the present one.
         """
-        last = await self.db(self.store.last_event_id) if after is None else after
+        last = await self.mark() if after is None else after
         version = -1
         while True:
             self._poke.clear()

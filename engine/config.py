@@ -31,6 +31,12 @@ class ModelSettings:
     headers: dict[str, str] = field(default_factory=dict)
     extra_body: dict[str, object] = field(default_factory=dict)
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that must be seen nowhere: the key, and what headers hold (with and without a scheme)."""
+        values = [form for value in self.headers.values() for form in (value, value.rpartition(" ")[2])]
+        return tuple(value for value in (self.api_key, *values) if value)
+
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:

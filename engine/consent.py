@@ -8,6 +8,7 @@ very call, at most once. Everything that is not an "allow" leaves the call undon
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
@@ -141,14 +142,18 @@ def open_approval(run: JobRun, item: Ready, prepared: Prepared, consent: Consent
         "title": redact(prepared.title),
         "detail": redact(prepared.detail),
         "tool": item.spec.name,
-        "arguments": dict(item.call.arguments or {}),
+        "arguments": masked(dict(item.call.arguments or {}), redact),
         "movement": run.movement,
         "piece": run.piece.name,
         **_told(run, verdict.why),
     }
     if prepared.diffs:
         shown["diff"] = [
-            {"uri": (run.kit.workspace / diff.path).as_uri(), "before": diff.before, "after": diff.after}
+            {
+                "uri": (run.kit.workspace / diff.path).as_uri(),
+                "before": None if diff.before is None else run.kit.mask(diff.before),
+                "after": run.kit.mask(diff.after),
+            }
             for diff in prepared.diffs
         ]
     if verdict.rule is not None:
@@ -165,6 +170,21 @@ def open_approval(run: JobRun, item: Ready, prepared: Prepared, consent: Consent
         digest=digest_of(run, item, prepared),
         call_id=item.call.call_id,
     )
+
+
+def masked(value: object, redact: Callable[[str], str], longest: int | None = None) -> object:
+    """Arguments for display: secrets masked, texts cut after ``longest`` characters (the message holds the
+    whole).
+    """
+    match value:
+        case str():
+            return redact(value if longest is None or len(value) <= longest else value[:longest] + "…")
+        case dict():
+            return {key: masked(child, redact, longest) for key, child in value.items()}
+        case list():
+            return [masked(child, redact, longest) for child in value]
+        case _:
+            return value
 
 
 def _told(run: JobRun, why: Why) -> dict[str, object]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+import traceback
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,10 +18,15 @@ from engine.core.piece import Movement, Piece
 from engine.core.prompting import Texts, WorkspaceFacts
 from engine.core.records import Event, Lease, Message, StepResult
 from engine.core.reply import ToolCall
-from engine.core.tooling import ToolSpec
+from engine.core.tooling import FileChange, ToolSpec
 from engine.ports import Clock, Commands, Db, Documents, Live, Model, RunStore
 
 log = logging.getLogger("engine")
+
+
+def traced(error: BaseException) -> str:
+    """An error with its traceback, for the log and only after it was redacted."""
+    return "".join(traceback.format_exception(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +36,10 @@ class Kit:
     ``toolset(piece)`` gives the tools of a piece in their stable order; ``prompts(language)`` the prompts;
     ``facts(job)`` reads the listing;
     ``new_id(prefix)`` makes ids; ``local_time(posix)`` is the aware local time; ``redact`` masks secrets in
-    outside text; ``file_hash(task id, path)`` is the hash of a
-    file's bytes now.
+    outside text, ``mask`` only the configured ones (for what a person must see as it is);
+    ``settle_file(task id, path, call id)`` removes what a cut-off write left beside a file and gives the hash
+    of the file now, ``file_before(task id, path)`` the file as it is now;
+    ``running_commands()`` are the jobs that have commands running in this process.
     """
 
     config: EngineConfig
@@ -54,8 +62,11 @@ class Kit:
     local_time: Callable[[float], datetime]
     new_id: Callable[[str], str]
     redact: Callable[[str], str]
+    mask: Callable[[str], str]
     explain: Callable[[EngineError, str], str]
-    file_hash: Callable[[str, str], str | None]
+    settle_file: Callable[[str, str, str], str | None]
+    file_before: Callable[[str, str], FileChange | None]
+    running_commands: Callable[[], Collection[str]]
 
 
 @dataclass(slots=True)
@@ -77,6 +88,7 @@ class JobRun:
     context: ContextManager
     messages: list[Message] = field(default_factory=list)
     read_marks: dict[str, str] = field(default_factory=dict)
+    kept_marks: dict[str, str] = field(default_factory=dict)
     first_request: bool = True
     first_call: bool = False
     first_reuse: float | None = None
@@ -105,6 +117,7 @@ class JobRun:
             messages,
             turn=self.turn,
             usage=self.usage,
+            counters=self.counters,
             events=events,
             delivered=delivered,
             first_reuse=None if self.first_reuse is None else (self.movement_seq, self.first_reuse),
@@ -113,7 +126,10 @@ class JobRun:
         self.messages += messages
 
     async def finish(self, results: Sequence[StepResult], events: Sequence[Event]) -> None:
-        """Journal the results of calls, in call order, then hold their messages."""
+        """Journal the results of calls, in call order, with what they taught the model of files, then hold
+        their messages.
+        """
+        read = {path: known for path, known in self.read_marks.items() if self.kept_marks.get(path) != known}
         await self.kit.db(
             self.kit.store.finish_steps,
             self.lease,
@@ -122,8 +138,11 @@ class JobRun:
             results,
             turn=self.turn,
             usage=self.usage,
+            counters=self.counters,
             events=events,
+            read=read,
         )
+        self.kept_marks |= read
         self.messages += [result.message for result in results]
 
     def live(self, kind: str, **body: object) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from engine.core.errors import BadArgument
@@ -53,7 +54,7 @@ def task_dir(workspace: Path, task_id: str) -> Path:
 
 def make_task_dir(workspace: Path, task_id: str) -> Path:
     """Make a task's folder with ``input``, ``output`` and ``logs``, hidden from git. Raises ``BadArgument``
-    if a part of it is a link.
+    if a part of it is a link or cannot be made.
     """
     folder = task_dir(workspace, task_id)
     for part in (
@@ -64,8 +65,12 @@ def make_task_dir(workspace: Path, task_id: str) -> Path:
     ):
         if part.is_symlink():
             raise BadArgument("task.folder_is_link", path=str(part.relative_to(workspace)))
-        part.mkdir(exist_ok=True)
+        try:
+            part.mkdir(exist_ok=True)
+        except OSError as error:
+            raise BadArgument("task.no_folder", path=str(part), why=error.strerror or str(error)) from error
     ignore = workspace / TASKS / ".gitignore"
-    if not ignore.exists():
-        ignore.write_text("*\n", "utf-8")
+    with suppress(OSError):  # the task works without it
+        if not ignore.exists() and not ignore.is_symlink():
+            ignore.write_text("*\n", "utf-8")
     return folder

@@ -9,18 +9,28 @@ a movement.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engine.agent_loop import MovementEnd, run_movement
+from engine.core.context import ContextManager
 from engine.core.hops import enter
 from engine.core.jobs import ENDED, TurnState
 from engine.core.lessons import carry, lesson_of
 from engine.core.messages import encode_message
-from engine.core.outcome import ABORT, MovementResult, PieceRunResult, map_movement_result
+from engine.core.outcome import ABORT, UNSETTLED, MovementResult, PieceRunResult, map_movement_result
 from engine.core.piece import is_verify
-from engine.core.prompting import Carried, build_time_context_block, enriched_instruction, movement_guidance
-from engine.core.records import Event, Message, NewRequest
+from engine.core.prompting import (
+    COMMENT_LIMIT,
+    Carried,
+    Texts,
+    build_time_context_block,
+    cut,
+    enriched_instruction,
+    movement_guidance,
+)
+from engine.core.records import Event, Leaving, Message, NewRequest, SettledRequest, Step
+from engine.core.tooling import LASTING
+from engine.core.truncate import fit_head_tail
 from engine.kit import JobRun
 from engine.toolbox import permitted_names
 
@@ -33,8 +43,9 @@ class PieceEnd:
     """What a run came to, ready to be stored."""
 
     result: PieceRunResult
-    request: NewRequest | None
-    restores: bool
+    request: NewRequest | None = None
+    restores: bool = False
+    leaving: Leaving | None = None
 
 
 async def run_piece(run: JobRun) -> PieceEnd:
@@ -54,6 +65,10 @@ async def _open(run: JobRun) -> PieceEnd | None:
         run.messages = await run.kit.db(run.kit.store.messages, run.job.job_id, run.conversation)
         if run.messages:
             run.enriched = await run.kit.db(run.kit.store.enriched, run.job.job_id)
+            run.read_marks = await run.kit.db(run.kit.store.read_marks, run.job.job_id, run.conversation)
+            run.kept_marks = dict(run.read_marks)
+            used = round(run.job.usage.context_ratio * run.context.limit)
+            run.context = ContextManager(run.context.limit, used=used)
             await _note_the_time(run)
             return None
     run.turn = TurnState()
@@ -84,7 +99,10 @@ async def _enrich(run: JobRun) -> None:
     facts = replace(facts, unsaved=tuple(unsaved))
     local = kit.local_time(run.now())
     run.enriched = kit.redact(enriched_instruction(job.instruction, comments, facts, local, run.texts))
-    delivered = [comment.comment_id for comment in news]
+    shown = {comment.comment_id for comment in comments if len(comment.text) <= COMMENT_LIMIT}
+    delivered = [
+        c.comment_id for c in news if c.comment_id in shown or c.text.strip() == job.instruction.strip()
+    ]
     await kit.db(kit.store.set_enriched, run.lease, run.enriched, delivered, run.now())
 
 
@@ -105,22 +123,36 @@ async def _carried_over_a_park(run: JobRun) -> Carried:
     answered = next(
         (r for r in requests if r.request_id == job.resumed_by and r.decision == "answered"), None
     )
-    settled = [
-        f"{r.title}: {r.decision}" + (f" ({r.note})" if r.note else "") + (f" ({r.text})" if r.text else "")
-        for r in requests
-        if r.decision and r.decision != "withdrawn" and r is not answered
-    ]
     children = await kit.db(kit.store.children_lines, job.job_id)
-    steps = await kit.db(kit.store.steps_of_movement, job.job_id, job.movement_seq)
-    done = [f"{step.intent.tool}: {step.brief}" for step in steps if step.done and step.ok]
+    visit = run.counters.visits.get(run.movement, 1)
+    steps = await kit.db(kit.store.steps_of_visit, job.job_id, run.movement, visit)
+    done = [_done(step, run.texts) for step in steps if step.intent.effect in LASTING]
     return Carried(
         brief=await _brief(run),
         lessons=await _lessons(run),
-        decisions=settled,
+        decisions=[_decided(r, run.texts) for r in requests if r.title and r.decision and r is not answered],
         children=children,
         already_done=done,
-        answer=None if answered is None else (answered.title, answered.text),
+        answer=None if answered is None else (answered.title, _whole(run, answered.text)),
     )
+
+
+def _decided(request: SettledRequest, texts: Texts) -> str:
+    said = " ".join(text for text in (request.note, request.text) if text)
+    line = f"{request.title}: {texts(f'decision.{request.decision}')}"
+    return f"{line} ({said})" if said else line
+
+
+def _done(step: Step, texts: Texts) -> str:
+    """What a call did, e.g. ``Edit src/a.py: src/a.py +2 −1`` or ``Bash {"command":"pytest"}: exit 1``."""
+    what = step.intent.path or cut(step.intent.arguments, 200)
+    return f"{step.intent.tool} {what}: {step.brief if step.done else texts('done.unknown')}"
+
+
+def _whole(run: JobRun, text: str) -> str:
+    """An answer within the tool-result budget: beyond it head and tail."""
+    head, left_out, tail = fit_head_tail(text, run.context.tool_result_budget(run.kit.config.context))
+    return head if not left_out else head + run.texts("answer.left_out", count=len(left_out)) + tail
 
 
 async def _enter(run: JobRun, name: str, carried: Carried, forced: bool = False) -> PieceEnd | None:
@@ -140,7 +172,8 @@ async def _begin(run: JobRun, name: str, visit: int, carried: Carried, forced: b
     run.movement_seq += 1
     run.conversation += 1
     run.turn = TurnState()
-    run.read_marks = {}
+    run.read_marks, run.kept_marks = {}, {}
+    run.context = ContextManager(run.context.limit)
     run.first_call = run.movement_seq > 1
     movement = run.here
     tools = permitted_names(run.tools, movement)
@@ -170,44 +203,42 @@ async def _hop(run: JobRun, end: MovementEnd) -> PieceEnd | None:
     outcome = end.outcome
     assert outcome.next is not None
     left = run.here
-    await _leave(run, outcome)
+    await run.kit.db(run.kit.store.end_movement, run.lease, run.now(), _leaving(run, outcome), run.counters)
     feedback = (left.name, lesson_of(outcome)) if is_verify(left) and lesson_of(outcome) else None
     carried = Carried(lessons=await _lessons(run), feedback=feedback)
     return await _enter(run, outcome.next, carried, outcome.forced)
 
 
-async def _leave(run: JobRun, outcome: MovementResult) -> None:
-    lesson = lesson_of(outcome)
-    events: Sequence[Event] = ()
+def _leaving(run: JobRun, outcome: MovementResult) -> Leaving:
+    events: tuple[Event, ...] = ()
     if outcome.next is not None and not run.kit.table.is_sentinel(outcome.next):
         body = {"from": run.movement, "to": outcome.next, "summary": run.kit.redact(outcome.summary)}
         if outcome.lessons:
             body["lessons"] = run.kit.redact(outcome.lessons)
         events = (Event("transition", body),)
-    await run.kit.db(
-        run.kit.store.end_movement,
-        run.lease,
-        run.now(),
-        run.movement_seq,
-        next_step=outcome.next or "UNSETTLED",
+    return Leaving(
+        movement_seq=run.movement_seq,
+        movement=run.movement,
+        next_step=outcome.next or UNSETTLED,
         summary=run.kit.redact(outcome.summary),
         lessons=run.kit.redact(outcome.lessons),
         iterations=run.turn.iteration,
-        lesson=(run.movement, run.kit.redact(lesson)) if lesson else None,
-        counters=run.counters,
+        lesson=run.kit.redact(lesson_of(outcome)),
         events=events,
     )
 
 
 async def _close(run: JobRun, end: MovementEnd) -> PieceEnd:
-    """Settle the run by the table. A park that keeps its conversation does not leave its movement."""
+    """Settle the run by the table; its movement is left in the transaction that settles it. A park that keeps
+    its conversation does not leave its movement.
+    """
     outcome = end.outcome
     if end.request is not None:
         outcome = replace(outcome, wait_reason=end.request.reason)
     default_next = run.here.default_next
     result = map_movement_result(outcome, run.movement, default_next, run.kit.table)
     row = run.kit.table.find(outcome.next, outcome.via)
-    if not row.keeps_conversation and run.movement_seq:
-        await _leave(run, outcome)
+    leaves = not row.keeps_conversation and run.movement_seq
     result = replace(result, result=run.kit.redact(result.result if result.status in ENDED else ""))
-    return PieceEnd(result, end.request, row.keeps_conversation)
+    leaving = _leaving(run, outcome) if leaves else None
+    return PieceEnd(result, end.request, row.keeps_conversation, leaving)

@@ -4,7 +4,7 @@ this.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
@@ -18,6 +18,7 @@ from engine.core.records import (
     Event,
     Intent,
     Lease,
+    Leaving,
     Message,
     NewRequest,
     Running,
@@ -26,7 +27,7 @@ from engine.core.records import (
     StepResult,
 )
 from engine.core.reply import Delta, Reply
-from engine.core.tooling import Decision, Signal, ToolResult
+from engine.core.tooling import Decision, FileChange, Signal, ToolResult
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -128,7 +129,10 @@ class RunStore(Protocol):
     def running(self) -> list[Running]: ...
     def requeue_orphan(self, orphan: Running, now: float) -> None: ...
     def park_orphan(self, orphan: Running, request: NewRequest, now: float) -> None: ...
-    def requeue(self, lease: Lease, now: float, *, not_before: float | None = None) -> None: ...
+    def given_back(self, before: float) -> list[Lease]: ...
+    def park_given_back(self, left: Lease, request: NewRequest, before: float, now: float) -> None: ...
+    def requeue(self, lease: Lease, now: float) -> None: ...
+    def ended_among(self, job_ids: Sequence[str]) -> list[str]: ...
     def data_version(self) -> int: ...
     def counts(self) -> dict[str, int]: ...
     def prepare_job(
@@ -158,20 +162,7 @@ class RunStore(Protocol):
         counters: Counters,
         messages: Sequence[Message],
     ) -> None: ...
-    def end_movement(
-        self,
-        lease: Lease,
-        now: float,
-        movement_seq: int,
-        *,
-        next_step: str,
-        summary: str,
-        lessons: str,
-        iterations: int,
-        lesson: tuple[str, str] | None,
-        counters: Counters,
-        events: Sequence[Event] = (),
-    ) -> None: ...
+    def end_movement(self, lease: Lease, now: float, leaving: Leaving, counters: Counters) -> None: ...
     def messages(self, job_id: str, conversation: int) -> list[Message]: ...
     def append(
         self,
@@ -182,11 +173,19 @@ class RunStore(Protocol):
         *,
         turn: TurnState,
         usage: Usage,
+        counters: Counters,
         events: Sequence[Event] = (),
         delivered: Iterable[str] = (),
         first_reuse: tuple[int, float] | None = None,
     ) -> None: ...
-    def begin_step(self, lease: Lease, intent: Intent, now: float, events: Sequence[Event] = ()) -> None: ...
+    def begin_step(
+        self,
+        lease: Lease,
+        intent: Intent,
+        now: float,
+        events: Sequence[Event] = (),
+        before: Sequence[FileChange] = (),
+    ) -> None: ...
     def finish_steps(
         self,
         lease: Lease,
@@ -196,10 +195,13 @@ class RunStore(Protocol):
         *,
         turn: TurnState,
         usage: Usage,
+        counters: Counters,
         events: Sequence[Event] = (),
+        read: Mapping[str, str] | None = None,
     ) -> None: ...
+    def read_marks(self, job_id: str, conversation: int) -> dict[str, str]: ...
     def step(self, job_id: str, call_id: str) -> Step | None: ...
-    def steps_of_movement(self, job_id: str, movement_seq: int) -> list[Step]: ...
+    def steps_of_visit(self, job_id: str, name: str, visit: int) -> list[Step]: ...
     def settle(
         self,
         lease: Lease,
@@ -209,9 +211,8 @@ class RunStore(Protocol):
         counters: Counters,
         restores: bool = False,
         request: NewRequest | None = None,
-        events: Sequence[Event] = (),
-        not_before: float | None = None,
         comment: tuple[str, str] | None = None,
+        leaving: Leaving | None = None,
     ) -> JobStatus: ...
     def approval_of_call(self, job_id: str, call_id: str) -> SettledRequest | None: ...
     def decided(self, job_id: str, key: str) -> SettledRequest | None: ...
@@ -223,7 +224,7 @@ class RunStore(Protocol):
     def children_lines(self, job_id: str) -> list[str]: ...
     def count_open_children(self, job_id: str) -> int: ...
     def brief_fields(self, task_id: str) -> dict[str, str]: ...
-    def set_brief_fields(self, task_id: str, fields: dict[str, str]) -> dict[str, str]: ...
+    def set_brief_fields(self, lease: Lease, now: float, fields: dict[str, str]) -> dict[str, str]: ...
     def last_activity(self, job_id: str, before_run: int) -> float | None: ...
 
 
@@ -243,7 +244,8 @@ class ToolContext:
     ``logs``), absolute. ``read_marks``
     maps absolute paths to the hash of what the model last saw of them in this conversation. ``emit`` sends
     live output; ``decided`` looks up a
-    settled request by key. ``hop``, ``ask`` and ``open_children`` serve the control tools.
+    settled request by key. ``hop``, ``ask``, ``open_children`` and ``unheard`` (has the person said something
+    that no message carries yet?) serve the control tools.
     """
 
     job_id: str
@@ -268,3 +270,4 @@ class ToolContext:
     hop: Callable[[str, str, str], Signal | ToolResult] | None = None
     ask: Callable[[], AskVerdict] | None = None
     open_children: Callable[[], Awaitable[int]] | None = None
+    unheard: Callable[[], Awaitable[bool]] | None = None

@@ -51,10 +51,11 @@ class EngineProcess:
     async def ensure(self) -> None:
         """Start the process unless it lives; then wake it. Raises ``OSError`` if it cannot be started."""
         async with self._starting:
+            if self.pid is None:
+                await asyncio.sleep(BACKOFF_S[min(self._deaths, len(BACKOFF_S) - 1)])
             if self._stopping:
                 return
             if self.pid is None:
-                await asyncio.sleep(BACKOFF_S[min(self._deaths, len(BACKOFF_S) - 1)])
                 await self._start()
         self.send({"kind": "wake"})
 
@@ -89,14 +90,22 @@ class EngineProcess:
         assert process.stdout is not None
         with suppress(OSError, ValueError):
             while line := await process.stdout.readline():
-                with suppress(msgspec.DecodeError):
-                    await self._on_message(msgspec.json.decode(line))
+                await self._take(line)
         status = await process.wait()
         lived = asyncio.get_running_loop().time() - self._started_at
         self._deaths = 0 if status == 0 or lived > 60 else self._deaths + 1
         if not self._stopping:
             log.info("the engine process ended with status %s", status)
             await self._on_exit(status)
+
+    async def _take(self, line: bytes) -> None:
+        """A message that cannot be handled must not end the reading: then nobody would notice the engine's
+        death.
+        """
+        try:
+            await self._on_message(msgspec.json.decode(line))
+        except Exception as error:
+            log.error("a message of the engine process could not be handled: %s", type(error).__name__)
 
     async def stop(self) -> None:
         """End the process in order; what does not end in time is killed. Running jobs go on with the next

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection
 from enum import Enum, auto
 
 from engine.core.limits import Leases
-from engine.core.outcome import WAITING_HUMAN_INTERRUPTED
 from engine.core.records import NewRequest, Running
 from engine.ports import Clock, Db, RunStore
 
@@ -44,11 +43,20 @@ async def recover(
     owner: str,
     is_dead: Callable[[int, str, str], bool],
     new_id: Callable[[str], str],
+    waking: bool,
 ) -> int:
     """Take up or park the jobs of dead owners; how many were found. ``mine`` are jobs this process works on
     right now.
+
+    An engine that is just ``waking`` also parks what was given back to the queue long ago (by an editor that
+    was closed in the evening): nothing starts by itself the next morning.
     """
     found = 0
+    if waking:
+        before = clock.now() - leases.stale_s
+        for left in await db(store.given_back, before):
+            await db(store.park_given_back, left, _request(new_id, "interrupted"), before, clock.now())
+            found += 1
     for job in await db(store.running):
         if job.job_id in mine:
             continue
@@ -69,10 +77,5 @@ async def recover(
 def _request(new_id: Callable[[str], str], reason: str) -> NewRequest:
     """The request "go on?"; its words come from the catalogue at the edge."""
     request_id = new_id("r")
-    shown = {
-        "title": "",
-        "titleKey": f"request.{reason}",
-        "whyKey": f"why.{reason}",
-        "sentinel": WAITING_HUMAN_INTERRUPTED,
-    }
+    shown = {"title": "", "titleKey": f"request.{reason}", "whyKey": f"why.{reason}"}
     return NewRequest(request_id=request_id, reason=reason, key=f"{reason}:{request_id}", shown=shown)

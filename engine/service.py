@@ -21,14 +21,14 @@ import msgspec
 from engine.catalog import explain, messages, prompts
 from engine.clock import SystemClock
 from engine.config import EngineConfig
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, StoreLocked
 from engine.core.jobs import Job
 from engine.core.outcome import Settlement, SettlementTable
 from engine.core.piece import Piece, collect_piece_transition_targets
 from engine.core.policy import permitted
 from engine.core.prompting import WorkspaceFacts
-from engine.core.secrets import redact
-from engine.core.tooling import ToolSpec
+from engine.core.secrets import mask, redact
+from engine.core.tooling import FileChange, ToolSpec
 from engine.ids import new_id
 from engine.kit import Kit, log
 from engine.link import FrontDocuments, LineChannel, NoDocuments, private_stdio
@@ -45,6 +45,11 @@ IDLE_EXIT_S = 300.0
 """An engine process with nothing queued or running ends after this long; the front starts the next one.
 Parked jobs need none.
 """
+
+
+_LARGEST_BEFORE = 64 << 20
+_LOCK_TRIES = 6
+"""How often a store call waits for a lock (ten seconds each) before the engine gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,7 @@ class Service:
         self._store: Store | None = None
         self._registry = ShellRegistry()
         self.worker: Worker | None = None
+        self._stopped = False
         self._model: Model | None = None
 
     async def run(self, *, until_idle: bool = False, idle_s: float | None = None) -> None:
@@ -97,6 +103,8 @@ class Service:
                 trusted = await self._db(store.meta, "trusted") == "1"
             owner = this_process(new_id("w"))
             self.worker = Worker(self._kit(store, trusted), owner, known_dead)
+            if self._stopped:
+                self.worker.stop()
             await self.worker.run(until_idle=until_idle, idle_s=idle_s)
         finally:
             await self._registry.end_everything()
@@ -113,19 +121,24 @@ class Service:
 
     def stop(self) -> None:
         """End in order."""
+        self._stopped = True
         if self.worker is not None:
             self.worker.stop()
 
     async def _call(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A store call; one that found the store locked is made again for a while (it did nothing), because
+        a job must not lose its way to somebody's backup.
+        """
         try:
+            for _ in range(_LOCK_TRIES - 1):
+                with suppress(StoreLocked):
+                    return await self._db(call, *args, **kwargs)
             return await self._db(call, *args, **kwargs)
         finally:
             self._on_stored()
 
     def _kit(self, store: Store, trusted: bool) -> Kit:
-        secrets = tuple(
-            text for text in (self.config.llm.api_key, *self.config.llm.headers.values()) if len(text) >= 4
-        )
+        secrets = self.config.llm.secrets
         return Kit(
             config=self.config,
             workspace=self.workspace,
@@ -147,8 +160,11 @@ class Service:
             local_time=lambda at: datetime.fromtimestamp(at).astimezone(),
             new_id=new_id,
             redact=lambda text: redact(text, secrets),
+            mask=lambda text: mask(text, secrets),
             explain=explain,
-            file_hash=partial(_file_hash, self.workspace),
+            settle_file=partial(_settle_file, self.workspace),
+            file_before=partial(_file_before, self.workspace),
+            running_commands=self._registry.jobs,
         )
 
     def toolset(self, piece: Piece) -> tuple[ToolSpec, ...]:
@@ -202,14 +218,32 @@ class Service:
         )
 
 
-def _file_hash(workspace: Path, task_id: str, path: str) -> str | None:
-    """The hash of a file as it is now; None if there is none, or nothing that a tool would have written."""
-    from engine.workspace import Refused, file_hash, resolve
+def _settle_file(workspace: Path, task_id: str, path: str, call_id: str) -> str | None:
+    """The hash of a file as it is now, once what a cut-off write of this call left beside it is removed.
+
+    None if there is no such file, or nothing that a tool would have written.
+    """
+    from engine.workspace import Refused, file_hash, remove_temporaries, resolve
 
     try:
-        return file_hash(resolve(workspace, task_dir(workspace, task_id), path))
+        place = resolve(workspace, task_dir(workspace, task_id), path)
+        remove_temporaries(place, call_id)
+        return file_hash(place)
     except (Refused, OSError):
         return None
+
+
+def _file_before(workspace: Path, task_id: str, path: str) -> FileChange | None:
+    """A file as it is before a change of it; None if it cannot be read, and then it will not be written."""
+    from engine.workspace import Refused, read_content, resolve
+
+    try:
+        content = read_content(resolve(workspace, task_dir(workspace, task_id), path), _LARGEST_BEFORE)
+    except FileNotFoundError:
+        return FileChange(path, None, None)
+    except (Refused, OSError):
+        return None
+    return FileChange(path, content.data, None, content.mode)
 
 
 class _Hello(msgspec.Struct):

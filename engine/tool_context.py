@@ -20,10 +20,14 @@ def tool_context(run: JobRun, call_id: str) -> ToolContext:
         return Decision(key, row.decision, row.scope or "once", row.text, row.note)
 
     async def update_brief(fields: dict[str, str]) -> str:
-        return canonical(await kit.db(kit.store.set_brief_fields, run.job.task_id, fields))
+        clean = {name: kit.redact(text) for name, text in fields.items()}
+        return canonical(await kit.db(kit.store.set_brief_fields, run.lease, run.now(), clean))
 
     async def open_children() -> int:
         return await kit.db(kit.store.count_open_children, run.job.job_id)
+
+    async def unheard() -> bool:
+        return bool(await kit.db(kit.store.undelivered, run.job.task_id))
 
     def ask() -> AskVerdict:
         verdict, run.counters = ask_policy(run.counters, kit.config.safety)
@@ -54,4 +58,5 @@ def tool_context(run: JobRun, call_id: str) -> ToolContext:
         ),
         ask=ask,
         open_children=open_children,
+        unheard=unheard,
     )

@@ -10,14 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
+import msgspec
+
 from engine.core.context import ContextManager
-from engine.core.errors import EngineError, LeaseLost, StoreFault
+from engine.core.errors import EngineError, FaultyPiece, LeaseLost, StoreFault
 from engine.core.jobs import ENDED, Job, JobStatus, Owner
 from engine.core.outcome import PieceRunResult
 from engine.core.piece import Piece, piece_from_json
 from engine.core.records import Lease
 from engine.core.tooling import tools_bytes
-from engine.kit import JobRun, Kit, log
+from engine.kit import JobRun, Kit, log, traced
 from engine.piece_runner import PieceEnd, run_piece
 from engine.recovery import recover
 
@@ -25,7 +27,6 @@ from engine.recovery import recover
 @dataclass(slots=True)
 class _Working:
     task: asyncio.Task[None]
-    lease: Lease
     cancelled: bool = False
 
 
@@ -38,10 +39,11 @@ class Worker:
         self.kit = kit
         self.owner = owner
         self._is_dead = is_dead
-        self._working: dict[str, _Working] = {}
+        self._working: dict[Lease, _Working] = {}
         self._wake = asyncio.Event()
         self._stopping = False
         self._slots: int | None = None
+        self._waking = True
 
     def wake(self) -> None:
         """Look at the queue now."""
@@ -49,7 +51,11 @@ class Worker:
 
     def cancel(self, job_id: str) -> None:
         """End a job this process works on; its row already says so."""
-        working = self._working.get(job_id)
+        for lease in [lease for lease in self._working if lease.job_id == job_id]:
+            self._end(lease)
+
+    def _end(self, lease: Lease) -> None:
+        working = self._working.get(lease)
         if working is not None and not working.cancelled:
             working.cancelled = True
             working.task.cancel()
@@ -71,6 +77,7 @@ class Worker:
                 if current != version or self._working:
                     version = current
                     await self._cancel_wanted()
+                    await self._end_left_behind()
                 await self._claim_all()
                 if self._working:
                     idle_since = loop.time()
@@ -99,15 +106,24 @@ class Worker:
             self.kit.store,
             self.kit.clock,
             self.kit.config.leases,
-            mine=self._working.keys(),
+            mine={lease.job_id for lease in self._working},
             owner=self.owner.token,
             is_dead=self._is_dead,
             new_id=self.kit.new_id,
+            waking=self._waking,
         )
+        self._waking = False
 
     async def _cancel_wanted(self) -> None:
         for job_id in await self.kit.db(self.kit.store.cancel_wanted, self.owner):
             self.cancel(job_id)
+
+    async def _end_left_behind(self) -> None:
+        """End the background commands of jobs that were cancelled while they were parked."""
+        mine = {lease.job_id for lease in self._working}
+        if left := [job_id for job_id in self.kit.running_commands() if job_id not in mine]:
+            for job_id in await self.kit.db(self.kit.store.ended_among, left):
+                await self.kit.end_processes(job_id)
 
     async def _claim_all(self) -> None:
         while not self._stopping and len(self._working) < (self._slots or 1):
@@ -118,13 +134,15 @@ class Worker:
                 return
             lease = Lease(job.job_id, job.task_id, job.fence, job.run)
             task = asyncio.create_task(self._work(job, lease), name=job.job_id)
-            self._working[job.job_id] = _Working(task, lease)
-            task.add_done_callback(partial(self._done, job.job_id))
+            self._working[lease] = _Working(task)
+            task.add_done_callback(partial(self._done, lease))
             if self._slots is None:
                 self._slots = await self._concurrency(job)
 
-    def _done(self, job_id: str, _: asyncio.Task[None]) -> None:
-        self._working.pop(job_id, None)
+    def _done(self, lease: Lease, task: asyncio.Task[None]) -> None:
+        self._working.pop(lease, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("job %s: could not be settled: %s", lease.job_id, self.kit.redact(traced(error)))
         self._wake.set()
 
     async def _concurrency(self, job: Job) -> int:
@@ -143,6 +161,7 @@ class Worker:
             await self._run_and_settle(job, lease)
         except LeaseLost:
             log.warning("job %s: another process owns it now", job.job_id)
+            await self.kit.end_processes(job.job_id)
         except StoreFault as fault:
             log.error("job %s: the store failed: %s", job.job_id, fault)
         finally:
@@ -158,7 +177,7 @@ class Worker:
                 if not await self.kit.db(
                     self.kit.store.heartbeat, lease, self.kit.clock.now(), leases.lease_s
                 ):
-                    self.cancel(lease.job_id)
+                    self._end(lease)
                     return
 
     async def _run_and_settle(self, job: Job, lease: Lease) -> None:
@@ -174,14 +193,17 @@ class Worker:
         except EngineError as error:
             end = _failed(error.key, self.kit.explain(error, job.language))
         except Exception as error:
-            log.exception("job %s failed inside the engine", job.job_id)
+            log.error("job %s failed inside the engine: %s", job.job_id, self.kit.redact(traced(error)))
             end = _failed("internal_error", self.kit.redact(f"{type(error).__name__}: {error}"))
         await asyncio.shield(self._settle(job, lease, run, end))
 
     async def _open(self, job: Job, lease: Lease) -> JobRun:
         """A job's run: piece, tools and system text fixed at its first claim, state as journalled."""
         kit = self.kit
-        piece = piece_from_json(job.piece)
+        try:
+            piece = piece_from_json(job.piece)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise FaultyPiece("job.piece_unreadable", id=job.job_id) from error
         texts = kit.prompts(job.language)
         tools = kit.toolset(piece)
         if not job.tools:
@@ -240,17 +262,18 @@ class Worker:
             restores=end.restores,
             request=end.request,
             comment=comment,
+            leaving=end.leaving,
         )
 
     async def _cancelled(self, job: Job, lease: Lease, run: JobRun | None) -> None:
         """End what the job started, then store why it stopped: a person's cancel, or an orderly stop of this
         process.
         """
-        working = self._working.get(job.job_id)
+        working = self._working.get(lease)
         await self.kit.end_processes(job.job_id)
         with suppress(LeaseLost, StoreFault):
             if working is not None and working.cancelled:
-                end = PieceEnd(PieceRunResult(status=JobStatus.CANCELLED, reason="cancelled"), None, False)
+                end = PieceEnd(PieceRunResult(status=JobStatus.CANCELLED, reason="cancelled"))
                 await asyncio.shield(self._settle(job, lease, run, end))
             else:
                 await asyncio.shield(self.kit.db(self.kit.store.requeue, lease, self.kit.clock.now()))
@@ -263,4 +286,4 @@ class Worker:
 
 
 def _failed(reason: str, text: str) -> PieceEnd:
-    return PieceEnd(PieceRunResult(status=JobStatus.FAILED, reason=reason, result=text), None, False)
+    return PieceEnd(PieceRunResult(status=JobStatus.FAILED, reason=reason, result=text))

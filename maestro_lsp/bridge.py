@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Protocol, assert_never
 
 from lsprotocol.types import MessageType
@@ -96,6 +97,8 @@ class Bridge:
         self._known: dict[str, Known] = {}
         self._mine: set[str] = set()
         self._created: set[str] = set()
+        self._joining: list[str] = []
+        self._mark: int | None = None
         self._lanes: dict[str, deque[Step]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -104,15 +107,28 @@ class Bridge:
         self._mine.add(job_id)
         self.watches.touched(job_id)
 
+    async def prepare(self) -> None:
+        """Remember how things stand, so that nothing that happens from here on is missed. Sends nothing."""
+        self._mark = await self._client.mark()
+        for job in await self._client.list_jobs([JobStatus.QUEUED, JobStatus.RUNNING]):
+            self.watches.adopted(job.job_id)
+            events = await self._client.events(job.job_id)
+            if job.job_id not in self._known and runs(events):
+                self._known[job.job_id] = remembered(job.movement, events)
+                self._joining.append(job.job_id)
+
     async def run(self) -> None:
-        """Follow until cancelled; a store that fails is tried again."""
+        """Show how things stand, then follow until cancelled; a store that fails is tried again."""
         while True:
             try:
-                async with asyncio.TaskGroup() as group:
-                    group.create_task(self._client.follow(self._on_events))
-                    group.create_task(self._adopt())
-            except* EngineError as errors:
-                logger.error("the store cannot be followed: %s", errors.exceptions[0])
+                for job_id in self._joining:
+                    self._send(job_id, *joined(self._known[job_id], job_id))
+                self._joining.clear()
+                for request in await self._client.open_requests():
+                    self._listener.offered(request)
+                await self._client.follow(self._on_events, after=self._mark)
+            except EngineError as error:
+                logger.error("the store cannot be followed: %s", error)
             await asyncio.sleep(RETRY_SECONDS)
 
     async def close(self) -> None:
@@ -133,20 +149,10 @@ class Bridge:
         job_id = str(event.get("jobId"))
         known = self._known.get(job_id)
         if known is not None and self.watches.wants_live(job_id):
-            self._send(job_id, Forward({**event, "seq": known.seq}))
+            at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+            self._send(job_id, Forward({"jobId": job_id, "seq": known.seq, "at": at, **event}))
 
     # -- what comes from the store
-
-    async def _adopt(self) -> None:
-        """What is there already: ends to tell, jobs that run, and last (a job may park by then) requests."""
-        for job in await self._client.list_jobs([JobStatus.QUEUED, JobStatus.RUNNING]):
-            self.watches.adopted(job.job_id)
-            events = await self._client.events(job.job_id)
-            if job.job_id not in self._known and runs(events):
-                known = self._known[job.job_id] = remembered(job.movement, events)
-                self._send(job.job_id, *joined(known, job.job_id))
-        for request in await self._client.open_requests():
-            self._listener.offered(request)
 
     async def _on_events(self, events: list[dict[str, Any]]) -> None:
         for event in events:

@@ -20,6 +20,10 @@ MESSAGE_LIMIT = 600
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5")
+_JOINING = "\u200d\ufe0f"
+"""Hidden, but parts of emoji that people use in prose."""
+
+_CUT = " …({})… "
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _SPACES = re.compile(r" {4,}")
 _WORD = re.compile(r"\w+")
@@ -40,8 +44,8 @@ def plain(text: str) -> str:
 
     For words that only inform; what a person approves is shown by `exact`.
     """
-    spaced = " ".join(text.split())
-    return "".join(c for c in spaced if not _is_hidden(c) or c in "\u200d\ufe0f").replace("](", "] (")
+    shown = (" " if c.isspace() else c for c in text if c.isspace() or c in _JOINING or not _is_hidden(c))
+    return " ".join("".join(shown).split()).replace("](", "] (")
 
 
 def lines(text: str) -> str:
@@ -53,10 +57,10 @@ def clip(text: str, limit: int) -> str:
     """At most ``limit`` characters: head, tail, and how many characters were left out between them."""
     if len(text) <= limit:
         return text
-    note = f" …({len(text) - limit + 24})… "
-    room = limit - len(note)
-    head = room * 2 // 3
-    return text[:head] + note + text[len(text) - (room - head) :]
+    room = limit - len(_CUT.format(len(text)))
+    note = _CUT.format(len(text) - room)
+    first = room * 2 // 3
+    return text[:first] + note + text[len(text) - (room - first) :]
 
 
 def head(text: str, limit: int) -> str:

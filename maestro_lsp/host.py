@@ -8,12 +8,13 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from engine import Client, EngineError, EngineProcess, JobStatus
+from engine import Client, EngineConfig, EngineError, EngineProcess, JobStatus
 from maestro_lsp.documents import Documents
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class EngineHost:
         self._background = Background()
         self._process = self._new()
         self._waking = False
-        self._stale = False
+        self._given: EngineConfig | None = None
         self._stopped = False
 
     @property
@@ -85,26 +86,25 @@ class EngineHost:
             self._waking = True
             self._background.spawn(self._ensure())
 
-    def wake_if_needed(self) -> None:
-        """Wake the engine if a job is queued or was left running."""
+    def wake_if_needed(self, *, after: float = 0.0) -> None:
+        """Wake the engine if a job is queued or was left running; look ``after`` so many seconds."""
         if not self._stopped:
-            self._background.spawn(self._wake_if_needed())
+            self._background.spawn(self._wake_if_needed(after))
 
     def cancel(self, job_id: str) -> None:
         """Have the engine end a job now; its row says so already, this only spares it the look."""
         self._process.send({"kind": "cancel", "jobId": job_id})
 
-    def outdated(self, *, at_once: bool = False) -> None:
-        """The configuration changed: the next engine gets the new one. A job that runs goes on with the old,
-        unless the change must hold ``at_once`` (then it goes on after a restart).
+    def configured(self, *, at_once: bool = False) -> None:
+        """The configuration may have changed: the next engine gets the new one. A job that runs goes on with
+        the old, unless a change must hold ``at_once`` (then it goes on after a restart).
         """
-        self._stale = True
-        self._background.spawn(self._replace(at_once))
+        if self._out_of_date():
+            self._background.spawn(self._replace(at_once))
 
     def at_rest(self) -> None:
         """A job left the engine: time to replace one that is out of date."""
-        if self._stale:
-            self._background.spawn(self._replace(at_once=False))
+        self.configured()
 
     async def stop(self) -> None:
         """End the engine in order; running jobs go back to the queue."""
@@ -119,14 +119,19 @@ class EngineHost:
 
     def _hello(self) -> dict[str, Any]:
         client = self._client
+        self._given = client.config
         config = msgspec.to_builtins(client.config)
-        self._stale = False
         return {
             "kind": "hello",
             "workspace": str(client.workspace),
             "store": str(client.store_file),
             "config": config,
         }
+
+    def _out_of_date(self) -> bool:
+        """Whether the engine that runs was given another configuration; the mode stands with each job."""
+        given, mode = self._given, self._client.config.mode
+        return self.pid is not None and given is not None and replace(given, mode=mode) != self._client.config
 
     async def _ensure(self) -> None:
         try:
@@ -136,7 +141,8 @@ class EngineHost:
         finally:
             self._waking = False
 
-    async def _wake_if_needed(self) -> None:
+    async def _wake_if_needed(self, after: float = 0.0) -> None:
+        await asyncio.sleep(after)
         try:
             counts = await self._client.counts()
         except EngineError as error:
@@ -146,14 +152,12 @@ class EngineHost:
             self.wake()
 
     async def _replace(self, at_once: bool) -> None:
-        if not self._stale or self._stopped:
-            return
-        if self._process.pid is None:
-            return  # the next start reads the configuration as it then is
         counts = await self._client.counts()
         if counts.get(JobStatus.RUNNING) and not at_once:
             return
-        old, self._process, self._stale = self._process, self._new(), False
+        if self._stopped or not self._out_of_date():
+            return
+        old, self._process = self._process, self._new()
         await old.stop()
         await self._wake_if_needed()
 

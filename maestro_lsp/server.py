@@ -99,13 +99,14 @@ def _register_life(server: RepairedServer, session: Session) -> None:
 
 
 def _register_documents(server: RepairedServer, session: Session, pages: Pages) -> None:
+    """All plain functions: an async one begins later than it is called, maybe after the next change."""
     documents = session.documents
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    async def opened(params: types.DidOpenTextDocumentParams) -> None:
+    def opened(params: types.DidOpenTextDocumentParams) -> None:
         found = params.text_document
         documents.opened(found.uri, found.version, found.text)
-        await documents.check_opened(found.uri)
+        session.background.spawn(documents.check_opened(found.uri))
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def changed(params: types.DidChangeTextDocumentParams) -> None:
@@ -113,12 +114,11 @@ def _register_documents(server: RepairedServer, session: Session, pages: Pages) 
         documents.changed(params.text_document.uri, params.text_document.version, changes)
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))
-    async def saved(params: types.DidSaveTextDocumentParams) -> None:
-        documents.saved(params.text_document.uri, params.text)
-        try:
-            await pages.saved(params.text_document.uri)
-        except EngineError as error:
-            logger.info("a saved document was not looked at: %s", error)
+    def saved(params: types.DidSaveTextDocumentParams) -> None:
+        uri = params.text_document.uri
+        documents.saved(uri, params.text)
+        if pages.is_answer(uri):
+            session.background.spawn(pages.saved(uri, documents.text(uri)))
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: types.DidCloseTextDocumentParams) -> None:

@@ -42,6 +42,9 @@ from maestro_lsp.settings import load_config
 
 logger = logging.getLogger(__name__)
 
+GRACE_SECONDS = 2.0
+"""How long a job that was queued elsewhere is left to the engine there."""
+
 PULL_SECONDS = 3.0
 """How long a client may take to say its settings before work begins without them."""
 
@@ -150,13 +153,12 @@ class Session:
         client = self._client
         if client is None:
             return
-        before = client.config
         faulty = self._fault is not None
         await self._load(client)
-        if self._host is not None and client.config != before:
-            self._host.outdated(at_once=overrides.get("trusted") is False)
-        if self._host is not None and faulty and self._fault is None:
-            self._host.wake_if_needed()
+        if self._host is not None:
+            self._host.configured(at_once=overrides.get("trusted") is False)
+            if faulty and self._fault is None:
+                self._host.wake_if_needed()
 
     def new_settings(self, settings: object) -> None:
         """``workspace/didChangeConfiguration``: pulled again if the client can, else from the payload."""
@@ -180,7 +182,9 @@ class Session:
         options = params.initialization_options
         if isinstance(options, Mapping):
             self._settings = _section(options.get("settings"))
-            self._overrides = {k: options[k] for k in ("trusted", "mode") if options.get(k) is not None}
+            self._overrides = {"mode": options.get("mode")}
+            if isinstance(options.get("trusted"), bool):
+                self._overrides["trusted"] = options["trusted"]
         self.background.spawn(self._open(params))
 
     async def begin(self) -> None:
@@ -190,9 +194,9 @@ class Session:
             self.show_once(types.MessageType.Warning, explain(self._fault, self.language))
         if self._bridge is None or self._host is None:
             return
+        self.background.spawn(self._bridge.run())
         if self.can.configuration:
             await self._pull_again()
-        self.background.spawn(self._bridge.run())
         self._host.wake_if_needed()
 
     async def close(self) -> None:
@@ -223,9 +227,11 @@ class Session:
             self.listener.withdrawn(job_id)
 
     def moved(self, source: str | None, target: str) -> None:
-        """A job moved: queued by whomever, it is worked on; off the engine, a stale engine may go."""
+        """A job moved. Queued by whomever, it is worked on: by the engine of the client that did it, where it
+        may be watched as it streams, else by ours. Off the engine, an engine that is out of date may go.
+        """
         if target == JobStatus.QUEUED:
-            self.host.wake()
+            self.host.wake_if_needed(after=GRACE_SECONDS)
         if source == JobStatus.RUNNING:
             self.host.at_rest()
 
@@ -240,10 +246,14 @@ class Session:
             self._host = EngineHost(
                 client, self.documents, self._bridge.live, self._engine_failed, self._may_work
             )
+            await self._bridge.prepare()
             await self._load(client)
         except EngineError as error:
             logger.error("%s", error)
             self._fault = error
+        except Exception:
+            logger.exception("the workspace could not be opened")
+            self._fault = EngineError("lsp.internal")
         finally:
             self._opened.set()
 

@@ -33,7 +33,8 @@ engine/core/__init__ engine/core/piece engine/core/outcome engine/yaml_tree engi
 engine/toolbox engine/kit engine/catalog engine/paths engine/processes engine/ids
 maestro_lsp/__init__ maestro_lsp/__main__ maestro_lsp/server maestro_lsp/repairs maestro_lsp/stdio
 maestro_lsp/documents maestro_lsp/bridge maestro_lsp/settings maestro_lsp/convert maestro_lsp/protocol
-maestro_lsp/identity maestro_lsp/cli/__init__ maestro_lsp/cli/run maestro_lsp/features/__init__
+maestro_lsp/session maestro_lsp/host maestro_lsp/identity
+maestro_lsp/cli/__init__ maestro_lsp/cli/run maestro_lsp/features/__init__
 maestro_lsp/features/commands maestro_lsp/demo/__init__ maestro_lsp/demo/client maestro_lsp/ground/__init__
 """
 
@@ -87,7 +88,7 @@ def test_the_contracts_hold_on_the_empty_planned_tree(tmp_path: Path) -> None:
         ("engine/journal", "", "engine layers"),
         ("maestro_lsp/bridge", "import engine.core.piece", "front door"),
         ("maestro_lsp/convert", "import maestro_lsp.server", "lsp layers"),
-        ("maestro_lsp/demo/client", "import maestro_lsp.features.commands", "lsp layers"),
+        ("maestro_lsp/demo/client", "import maestro_lsp.features.commands", "demo is a client"),
         ("maestro_lsp/helpers", "", "lsp layers"),
     ],
 )

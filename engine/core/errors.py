@@ -112,6 +112,10 @@ class StoreFault(EngineError):
     """The database cannot be used (locked, full, corrupt, foreign, newer)."""
 
 
+class StoreLocked(StoreFault):
+    """Somebody else held the database too long. Nothing was changed: the same call may be made again."""
+
+
 class LeaseLost(EngineError):
     """This process no longer owns the job: another one fenced it off. The runner stops before its next side
     effect.

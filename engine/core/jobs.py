@@ -35,7 +35,7 @@ _ENDS = frozenset({_S.SUCCEEDED, _S.FAILED, _S.ABORTED, _S.CANCELLED})
 _WAITS = frozenset({_S.WAITING_HUMAN, _S.WAITING_SUBTASKS})
 
 LEGAL_MOVES: dict[JobStatus, frozenset[JobStatus]] = {
-    _S.QUEUED: frozenset({_S.RUNNING, _S.CANCELLED}),
+    _S.QUEUED: frozenset({_S.RUNNING, _S.WAITING_HUMAN, _S.CANCELLED}),
     _S.RUNNING: frozenset({_S.QUEUED}) | _WAITS | _ENDS,
     _S.WAITING_HUMAN: frozenset({_S.QUEUED, _S.CANCELLED}),
     _S.WAITING_SUBTASKS: frozenset({_S.QUEUED, _S.CANCELLED}),
@@ -44,8 +44,8 @@ LEGAL_MOVES: dict[JobStatus, frozenset[JobStatus]] = {
     _S.ABORTED: frozenset(),
     _S.CANCELLED: frozenset(),
 }
-"""Every legal move. An end is final: retry and follow-up make a new job. The store's compare-and-set
-statements are built from it.
+"""Every legal move. An end is final: retry and follow-up make a new job. A queued job waits for a person
+only if it was given back long ago ("go on?"). The store's compare-and-set statements are built from it.
 """
 
 ENDED: frozenset[JobStatus] = _ENDS
@@ -82,7 +82,6 @@ class Counters:
     asks: int = 0
     deflections: int = 0
     crashes: int = 0
-    calls: int = 0
     visits: dict[str, int] = field(default_factory=dict)
     history: tuple[str, ...] = ()
 
@@ -100,7 +99,6 @@ class TurnState:
     unknown_tool: int = 0
     batch: str = ""
     repeats: int = 0
-    reminded_tool_choice: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,10 +153,6 @@ class SettlementTable:
         """The sentinels a piece may name in ``rules[].next``."""
         return frozenset(row.sentinel for row in self if row.via is Via.RULE)
 
-    def keeps_conversation(self, wait_reason: str | None) -> bool:
-        """True if a job parked for ``wait_reason`` goes on with the same messages."""
-        return any(row.keeps_conversation and wait_reason in row.wait_reasons for row in self)
-
 
 @dataclass(frozen=True, slots=True)
 class MovementResult:

@@ -63,6 +63,22 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Leaving:
+    """The end of a stay in a movement: where it went, what it teaches (``lesson``), and the events that tell
+    it.
+    """
+
+    movement_seq: int
+    movement: str
+    next_step: str
+    summary: str = ""
+    lessons: str = ""
+    iterations: int = 0
+    lesson: str = ""
+    events: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Intent:
     """What a call is about to do; committed before its effect."""
 
@@ -98,7 +114,6 @@ class StepResult:
     brief: str
     message: Message
     changes: tuple[FileChange, ...] = ()
-    stored: bool = True
 
 
 @dataclass(frozen=True, slots=True)

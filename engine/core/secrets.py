@@ -180,12 +180,18 @@ def redact(text: str, known: Collection[str] = ()) -> str:
     alone, for it would shred the text. Shapes: keys of well-known services, JWTs, ``Authorization`` headers,
     bearer tokens, passwords in URLs, private key blocks. Applying it twice changes nothing more.
     """
-    for value in sorted({form for secret in known for form in _forms(secret)}, key=len, reverse=True):
-        text = text.replace(value, REDACTED)
+    text = mask(text, known)
     for pattern in _TOKENS:
         text = pattern.sub(REDACTED, text)
     for pattern in _AFTER:
         text = pattern.sub(rf"\1{REDACTED}", text)
+    return text
+
+
+def mask(text: str, known: Collection[str]) -> str:
+    """``text`` with the exact ``known`` values replaced, and nothing that merely looks like a secret."""
+    for value in sorted({form for secret in known for form in _forms(secret)}, key=len, reverse=True):
+        text = text.replace(value, REDACTED)
     return text
 
 

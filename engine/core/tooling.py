@@ -30,6 +30,10 @@ class Effect(StrEnum):
     CONTROL = "control"
 
 
+LASTING = (Effect.WRITE, Effect.EXECUTE, Effect.NETWORK)
+"""The effects that last: journalled before they happen, and never repeated unasked."""
+
+
 class PathClass(StrEnum):
     """Where a path lies, as policy sees it."""
 

@@ -7,8 +7,10 @@ import sqlite3
 from collections.abc import Iterable
 
 from engine.core.errors import IllegalMove, LeaseLost, NotFound
-from engine.core.jobs import ENDED, JobStatus, sources_of
-from engine.core.records import Event, Lease, NewRequest, canonical
+from engine.core.jobs import ENDED, Counters, JobStatus, sources_of
+from engine.core.outcome import ABORT, UNSETTLED
+from engine.core.records import Event, Leaving, Lease, NewRequest, canonical
+from engine.store.rows import dump
 from engine.core.views import iso
 from engine.store.sqlite import Database
 
@@ -58,11 +60,13 @@ class StoreBase:
         reason: str | None = None,
         wait_reason: str | None = None,
         resumed_by: str | None = None,
-        restores: bool | None = None,
         fence: int | None = None,
     ) -> None:
         """Move a job inside the running transaction, by compare-and-set. Raises ``IllegalMove``; then nothing
         changed.
+
+        Whether the job goes on with its conversation, and what resumed it, stay as they are unless
+        ``resumed_by`` says otherwise: an answer that no prompt has carried yet survives a death.
         """
         row = self._job_row(job_id)
         moved = self.db.run(
@@ -73,7 +77,6 @@ class StoreBase:
             reason=reason,
             wait_reason=wait_reason,
             resumed_by=resumed_by,
-            restores=None if restores is None else int(restores),
             fence=fence,
             now=now,
         )
@@ -115,6 +118,56 @@ class StoreBase:
         if count is not None and count["n"] == 0:
             self._move(parent_id, JobStatus.QUEUED, now)
 
+    def _comment(
+        self,
+        comment_id: str,
+        task_id: str,
+        job_id: str | None,
+        author: str,
+        text: str,
+        now: float,
+        *,
+        delivered: bool,
+    ) -> None:
+        self.db.run(
+            "insert_comment",
+            comment_id=comment_id,
+            task_id=task_id,
+            job_id=job_id,
+            author=author,
+            text=text,
+            delivered=int(delivered),
+            now=now,
+        )
+
+    def _leave(self, lease: Lease, leaving: Leaving, counters: Counters, now: float) -> None:
+        """Close a stay in a movement and keep its lesson with the task, once: a stay that is over already
+        (its end was stored, its engine died, the same end came again) is left as it is.
+        """
+        self.db.run("set_counters", job_id=lease.job_id, counters=dump(counters))
+        changed = self.db.run(
+            "end_movement",
+            job_id=lease.job_id,
+            movement_seq=leaving.movement_seq,
+            next=leaving.next_step,
+            summary=leaving.summary or None,
+            lessons=leaving.lessons or None,
+            iterations=leaving.iterations,
+            now=now,
+        )
+        if not changed:
+            return
+        if leaving.lesson:
+            self.db.run(
+                "insert_lesson",
+                task_id=lease.task_id,
+                job_id=lease.job_id,
+                movement=leaving.movement,
+                text=leaving.lesson,
+                now=now,
+            )
+        self._events(lease.job_id, now, leaving.events)
+
     def _ended(self, status: str) -> bool:
         return JobStatus(status) in ENDED
 
@@ -140,6 +193,8 @@ class StoreBase:
     def _after_end(self, job_id: str, parent_id: str | None, status: JobStatus, now: float) -> None:
         """Close what an ended job leaves open, in the same transaction."""
         self.db.run("close_requests", job_id=job_id, decision="withdrawn", by="maestro", text=None, now=now)
+        left = UNSETTLED if status is JobStatus.FAILED else ABORT
+        self.db.run("close_movements", job_id=job_id, next=left, now=now)
         if status is JobStatus.CANCELLED:
             for child in self.db.all("children", job_id=job_id):
                 if not self._ended(child["status"]):

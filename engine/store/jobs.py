@@ -9,10 +9,12 @@ from dataclasses import replace
 from engine.core.errors import BadArgument, IllegalMove, LeaseLost, NotFound
 from engine.core.jobs import ENDED, PARKED, RETRYABLE, Counters, Job, JobStatus, Owner
 from engine.core.outcome import PieceRunResult
-from engine.core.records import Event, Lease, NewJob, NewRequest, canonical
+from engine.core.records import Event, Leaving, Lease, NewJob, NewRequest, canonical
 from engine.store.base import StoreBase
 from engine.store.rows import dump, job_of
 
+_UNHEARD = PieceRunResult(status=JobStatus.QUEUED, reason="comment")
+"""What becomes of a success that a comment crossed."""
 MAX_DEPTH = 3
 MAX_CHILDREN = 20
 
@@ -20,9 +22,10 @@ MAX_CHILDREN = 20
 class JobsPart(StoreBase):
     """The life of a job's row."""
 
-    def submit(self, new: NewJob, now: float) -> tuple[str, str]:
+    def submit(self, new: NewJob, now: float, comment_id: str | None = None) -> tuple[str, str]:
         """Store a job (and its task, unless it joins one); (task id, job id). The commit is the
-        acknowledgement, so it is durable.
+        acknowledgement, so it is durable. With a ``comment_id`` the instruction also joins the thread as the
+        person's comment: a follow-up.
 
         Raises ``NotFound`` for an unknown task or parent, ``BadArgument`` when the parent's family is too
         deep or too large.
@@ -47,6 +50,9 @@ class JobsPart(StoreBase):
                 now=now,
             )
             self._status_event(new.job_id, now, None, JobStatus.QUEUED.value, wait_reason=None, reason=None)
+            if comment_id is not None:
+                self._comment(comment_id, task_id, new.job_id, "user", new.instruction, now, delivered=True)
+                self._event(new.job_id, now, Event("comment", {"author": "user", "text": new.instruction}))
         return task_id, new.job_id
 
     def _place(self, new: NewJob, now: float) -> tuple[str, int]:
@@ -72,7 +78,11 @@ class JobsPart(StoreBase):
         return new.new_task_id, depth
 
     def claim(self, owner: Owner, now: float, lease_s: float) -> Job | None:
-        """Take the oldest queued job under a lease, or None. Starts its next run."""
+        """Take the oldest queued job under a lease, or None. Starts its next run. An idle look at the queue
+        takes no lock.
+        """
+        if self.db.one("anything_queued", now=now) is None:
+            return None
         with self.db.tx():
             row = self.db.one(
                 "claim",
@@ -143,53 +153,33 @@ class JobsPart(StoreBase):
         counters: Counters,
         restores: bool = False,
         request: NewRequest | None = None,
-        events: Sequence[Event] = (),
-        not_before: float | None = None,
         comment: tuple[str, str] | None = None,
+        leaving: Leaving | None = None,
     ) -> JobStatus:
-        """End a run: park the job or end it, in one transaction with its request, its events and its parent's
-        wake-up.
+        """End a run: park the job or end it, in one transaction with the end of its movement, its request,
+        its events and its parent's wake-up.
 
         A cancel that was wanted meanwhile wins over a park; parking on children when none is open queues the
-        job again at once.
+        job again at once; so does success while a comment of the person was not heard yet, and then the
+        conversation goes on with it.
         ``comment`` is (id, text) of the entry maestro adds to the thread. Returns the status the job really
         got. Raises ``LeaseLost``.
         """
         with self.db.tx(durable=True):
             self._fenced(lease, now)
             row = self._job_row(lease.job_id)
-            end = self._really(end, bool(row["cancel_requested"]), lease.job_id)
-            parked = end.status in PARKED
-            self.db.run(
-                "settle",
-                job_id=lease.job_id,
-                fence=lease.fence,
-                status=end.status.value,
-                resume_movement=end.resume_movement,
-                wait_reason=end.wait_reason,
-                reason=end.reason or None,
-                forced=int(end.forced),
-                result=end.result or None,
-                screen_key=request.screen_key if request and parked else None,
-                restores=int(restores and (parked or end.status is JobStatus.QUEUED)),
-                counters=dump(counters),
-                not_before=not_before,
-                now=now,
-            )
-            self.db.run("end_run", job_id=lease.job_id, run=lease.run, outcome=end.status.value, now=now)
-            self._events(lease.job_id, now, events)
-            if request is not None and parked:
+            if end.status is JobStatus.SUCCEEDED and self.db.one("undelivered", task_id=lease.task_id):
+                end, restores, leaving, comment = _UNHEARD, True, None, None
+            planned, end = end, self._really(end, bool(row["cancel_requested"]), lease.job_id)
+            if leaving is not None:
+                self._leave(lease, leaving, counters, now)
+            request = request if end.status in PARKED else None
+            self._end_run(lease, end, now, counters, restores, request)
+            if request is not None:
                 self._store_request(lease, request, now)
-            if comment is not None:
-                self.db.run(
-                    "insert_comment",
-                    comment_id=comment[0],
-                    task_id=lease.task_id,
-                    job_id=lease.job_id,
-                    author="maestro",
-                    text=comment[1],
-                    delivered=1,
-                    now=now,
+            if comment is not None and end is planned:
+                self._comment(
+                    comment[0], lease.task_id, lease.job_id, "maestro", comment[1], now, delivered=True
                 )
             self._status_event(
                 lease.job_id,
@@ -202,6 +192,32 @@ class JobsPart(StoreBase):
             if end.status in ENDED:
                 self._after_end(lease.job_id, row["parent_id"], end.status, now)
             return end.status
+
+    def _end_run(
+        self,
+        lease: Lease,
+        end: PieceRunResult,
+        now: float,
+        counters: Counters,
+        restores: bool,
+        request: NewRequest | None,
+    ) -> None:
+        self.db.run(
+            "settle",
+            job_id=lease.job_id,
+            fence=lease.fence,
+            status=end.status.value,
+            resume_movement=end.resume_movement,
+            wait_reason=end.wait_reason,
+            reason=end.reason or None,
+            forced=int(end.forced),
+            result=end.result or None,
+            screen_key=request.screen_key if request is not None else None,
+            restores=int(restores and end.status not in ENDED),
+            counters=dump(counters),
+            now=now,
+        )
+        self.db.run("end_run", job_id=lease.job_id, run=lease.run, outcome=end.status.value, now=now)
 
     def _really(self, end: PieceRunResult, cancel_wanted: bool, job_id: str) -> PieceRunResult:
         if cancel_wanted and end.status not in ENDED:
@@ -257,17 +273,19 @@ class JobsPart(StoreBase):
             self._status_event(new_job_id, now, None, JobStatus.QUEUED.value, wait_reason=None, reason=None)
         return new_job_id
 
-    def requeue(self, lease: Lease, now: float, *, not_before: float | None = None) -> None:
-        """Give a running job back to the queue (an orderly stop, a rate limit): nothing is lost, nothing
-        counts as a crash.
+    def requeue(self, lease: Lease, now: float) -> None:
+        """Give a running job back to the queue (an orderly stop): nothing is lost, nothing counts as a crash.
+        A cancel that was wanted meanwhile wins.
         """
         with self.db.tx(durable=True):
             row = self._job_row(lease.job_id)
             if row["fence"] != lease.fence or row["status"] != JobStatus.RUNNING:
                 raise LeaseLost("job.lease_lost", id=lease.job_id)
-            self._move(
-                lease.job_id, JobStatus.QUEUED, now, reason="stopped", restores=True, fence=lease.fence
-            )
+            if row["cancel_requested"]:
+                self._move(lease.job_id, JobStatus.CANCELLED, now, reason="cancelled", fence=lease.fence)
+                self._after_end(lease.job_id, row["parent_id"], JobStatus.CANCELLED, now)
+            else:
+                self._move(lease.job_id, JobStatus.QUEUED, now, reason="stopped", fence=lease.fence)
             self.db.run("end_run", job_id=lease.job_id, run=lease.run, outcome="stopped", now=now)
 
     def data_version(self) -> int:
@@ -283,6 +301,10 @@ class JobsPart(StoreBase):
         with self.db.tx(durable=True):
             self._job_row(job_id)
             self.db.run("set_mode", job_id=job_id, mode=mode)
+
+    def ended_among(self, job_ids: Sequence[str]) -> list[str]:
+        """Those of these jobs that have ended."""
+        return [row["job_id"] for row in self.db.all("ended_among", ids=as_json(job_ids))]
 
     def statuses_of_task(self, task_id: str) -> list[tuple[str, JobStatus]]:
         """(job id, status) of a task's jobs, oldest first."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from engine.core.jobs import Counters, TurnState, Usage
-from engine.core.records import Comment, Event, Intent, Lease, Message, Step, StepResult
+from engine.core.records import Comment, Event, Intent, Leaving, Lease, Message, Step, StepResult
+from engine.core.tooling import FileChange
 from engine.store.base import StoreBase
 from engine.store.jobs import as_json
 from engine.store.rows import dump, step_of
@@ -72,6 +73,7 @@ class JournalPart(StoreBase):
         *,
         turn: TurnState,
         usage: Usage,
+        counters: Counters,
         events: Sequence[Event] = (),
         delivered: Iterable[str] = (),
         first_reuse: tuple[int, float] | None = None,
@@ -84,7 +86,7 @@ class JournalPart(StoreBase):
         with self.db.tx():
             self._fenced(lease, now)
             self._append(lease.job_id, conversation, messages)
-            self.db.run("set_turn", job_id=lease.job_id, turn=dump(turn), usage=dump(usage))
+            self._count(lease.job_id, turn, usage, counters)
             if first_reuse is not None:
                 self.db.run(
                     "set_reused", job_id=lease.job_id, movement_seq=first_reuse[0], pct=first_reuse[1]
@@ -92,6 +94,9 @@ class JournalPart(StoreBase):
             if ids := list(delivered):
                 self.db.run("deliver_these", ids=as_json(ids))
             self._events(lease.job_id, now, events)
+
+    def _count(self, job_id: str, turn: TurnState, usage: Usage, counters: Counters) -> None:
+        self.db.run("set_turn", job_id=job_id, turn=dump(turn), usage=dump(usage), counters=dump(counters))
 
     def _append(self, job_id: str, conversation: int, messages: Sequence[Message]) -> None:
         if not messages:
@@ -114,9 +119,17 @@ class JournalPart(StoreBase):
         rows = self.db.all("messages", job_id=job_id, conversation=conversation)
         return [Message(row["role"], row["body"], row["call_id"]) for row in rows]
 
-    def begin_step(self, lease: Lease, intent: Intent, now: float, events: Sequence[Event] = ()) -> None:
+    def begin_step(
+        self,
+        lease: Lease,
+        intent: Intent,
+        now: float,
+        events: Sequence[Event] = (),
+        before: Sequence[FileChange] = (),
+    ) -> None:
         """Commit what is about to be done, durably, before it is done; an approval it uses is spent in the
-        same transaction.
+        same transaction. ``before`` are the files it is about to change, as they are now: a call that is cut
+        off right after its effect can still be undone and is still listed.
 
         Raises ``LeaseLost``: then the effect must not happen.
         """
@@ -141,6 +154,7 @@ class JournalPart(StoreBase):
             )
             if intent.request_id is not None:
                 self.db.run("use_request", request_id=intent.request_id, now=now)
+            self._snapshots(lease.job_id, before, now)
             self._events(lease.job_id, now, events)
 
     def finish_steps(
@@ -152,92 +166,67 @@ class JournalPart(StoreBase):
         *,
         turn: TurnState,
         usage: Usage,
+        counters: Counters,
         events: Sequence[Event] = (),
+        read: Mapping[str, str] | None = None,
     ) -> None:
-        """Commit results with their messages, snapshots and events. Results of calls without an intent are
-        messages only.
+        """Commit results with their messages, snapshots and events; of calls without an intent there is no
+        step to close. ``read`` is what the model now knows of files, (path, hash), that it did not before.
         """
         with self.db.tx():
             self._fenced(lease, now)
             self._append(lease.job_id, conversation, [result.message for result in results])
             for result in results:
-                if result.stored:
-                    self.db.run(
-                        "finish_step",
-                        job_id=lease.job_id,
-                        call_id=result.call_id,
-                        ok=int(result.ok),
-                        brief=result.brief,
-                        now=now,
-                    )
-                for change in result.changes:
-                    self.db.run(
-                        "insert_snapshot",
-                        job_id=lease.job_id,
-                        path=change.path,
-                        before=change.before,
-                        mode=change.before_mode,
-                        after_hash=change.after_hash,
-                        now=now,
-                    )
-            self.db.run("set_turn", job_id=lease.job_id, turn=dump(turn), usage=dump(usage))
+                self.db.run(
+                    "finish_step",
+                    job_id=lease.job_id,
+                    call_id=result.call_id,
+                    ok=int(result.ok),
+                    brief=result.brief,
+                    now=now,
+                )
+                self._snapshots(lease.job_id, result.changes, now)
+            for path, known in (read or {}).items():
+                self.db.run(
+                    "mark_read", job_id=lease.job_id, conversation=conversation, path=path, hash=known
+                )
+            self._count(lease.job_id, turn, usage, counters)
             self._events(lease.job_id, now, events)
+
+    def _snapshots(self, job_id: str, changes: Sequence[FileChange], now: float) -> None:
+        for change in changes:
+            self.db.run(
+                "insert_snapshot",
+                job_id=job_id,
+                path=change.path,
+                before=change.before,
+                mode=change.before_mode,
+                after_hash=change.after_hash,
+                now=now,
+            )
+
+    def read_marks(self, job_id: str, conversation: int) -> dict[str, str]:
+        """What the model knows of files in a conversation: absolute path → hash of what it last saw."""
+        rows = self.db.all("read_marks", job_id=job_id, conversation=conversation)
+        return {row["path"]: row["hash"] for row in rows}
 
     def step(self, job_id: str, call_id: str) -> Step | None:
         """A journalled call, or None if it never began."""
         row = self.db.one("step", job_id=job_id, call_id=call_id)
         return None if row is None else step_of(row)
 
-    def steps_of_movement(self, job_id: str, movement_seq: int) -> list[Step]:
-        """The calls of one stay in a movement, in order of their start."""
-        return [
-            step_of(row) for row in self.db.all("steps_of_movement", job_id=job_id, movement_seq=movement_seq)
-        ]
+    def steps_of_visit(self, job_id: str, name: str, visit: int) -> list[Step]:
+        """The calls of one visit to a movement, in order of their start; a visit may be several stays with
+        parks between.
+        """
+        rows = self.db.all("steps_of_visit", job_id=job_id, name=name, visit=visit)
+        return [step_of(row) for row in rows]
 
-    def end_movement(
-        self,
-        lease: Lease,
-        now: float,
-        movement_seq: int,
-        *,
-        next_step: str,
-        summary: str,
-        lessons: str,
-        iterations: int,
-        lesson: tuple[str, str] | None,
-        counters: Counters,
-        events: Sequence[Event] = (),
-    ) -> None:
-        """Close a stay in a movement and keep its lesson, (movement, text), with the task."""
+    def end_movement(self, lease: Lease, now: float, leaving: Leaving, counters: Counters) -> None:
+        """Close a stay in a movement on the way to the next one, and keep its lesson with the task."""
         with self.db.tx():
             self._fenced(lease, now)
-            self.db.run(
-                "end_movement",
-                job_id=lease.job_id,
-                movement_seq=movement_seq,
-                next=next_step,
-                summary=summary or None,
-                lessons=lessons or None,
-                iterations=iterations,
-                now=now,
-            )
-            if lesson is not None:
-                self.db.run(
-                    "insert_lesson",
-                    task_id=lease.task_id,
-                    job_id=lease.job_id,
-                    movement=lesson[0],
-                    text=lesson[1],
-                    now=now,
-                )
-            self.db.run("set_counters", job_id=lease.job_id, counters=dump(counters))
-            self._events(lease.job_id, now, events)
-
-    def emit(self, lease: Lease, now: float, events: Sequence[Event]) -> None:
-        """Store events that belong to no other write."""
-        with self.db.tx():
-            self._fenced(lease, now)
-            self._events(lease.job_id, now, events)
+            self._leave(lease, leaving, counters, now)
 
     def lessons(self, task_id: str) -> list[tuple[str, str]]:
         """(movement, text) of a task's lessons, oldest first."""
@@ -251,4 +240,6 @@ class JournalPart(StoreBase):
     def last_comments(self, task_id: str, limit: int = 5) -> list[Comment]:
         """The end of a task's thread, oldest first."""
         rows = self.db.all("last_comments", task_id=task_id, limit=limit)
-        return [Comment(row["author"], row["text"], row["at"], job_id=row["job_id"]) for row in rows]
+        return [
+            Comment(row["author"], row["text"], row["at"], row["comment_id"], row["job_id"]) for row in rows
+        ]

@@ -36,36 +36,39 @@ class OrphansPart(StoreBase):
         """
         with self.db.tx(durable=True):
             if self._count_crash(orphan):
-                self._move(
-                    orphan.job_id,
-                    JobStatus.QUEUED,
-                    now,
-                    reason="recovered",
-                    restores=True,
-                    fence=orphan.fence,
-                )
+                self._move(orphan.job_id, JobStatus.QUEUED, now, reason="recovered", fence=orphan.fence)
 
     def park_orphan(self, orphan: Running, request: NewRequest, now: float) -> None:
         """Park a job whose owner died and that must not start by itself, with a request to the person."""
         with self.db.tx(durable=True):
             if self._count_crash(orphan):
                 row = self._job_row(orphan.job_id)
-                self._move(
-                    orphan.job_id,
-                    JobStatus.WAITING_HUMAN,
-                    now,
-                    wait_reason=request.reason,
-                    restores=True,
-                    fence=orphan.fence,
-                )
-                self._store_request(
-                    Lease(orphan.job_id, row["task_id"], row["fence"], row["run"]), request, now
-                )
+                self._park(Lease(orphan.job_id, row["task_id"], orphan.fence, row["run"]), request, now)
+
+    def given_back(self, before: float) -> list[Lease]:
+        """Queued jobs that some engine gave back before a moment and that none has taken up since."""
+        return [
+            Lease(row["job_id"], row["task_id"], row["fence"], row["run"])
+            for row in self.db.all("given_back", before=before)
+        ]
+
+    def park_given_back(self, left: Lease, request: NewRequest, before: float, now: float) -> None:
+        """Park a job that was given back long ago and must not start by itself. Nothing happens if somebody
+        else was faster.
+        """
+        with self.db.tx(durable=True):
+            if left in self.given_back(before):
+                self._park(left, request, now)
+
+    def _park(self, left: Lease, request: NewRequest, now: float) -> None:
+        self._move(left.job_id, JobStatus.WAITING_HUMAN, now, wait_reason=request.reason, fence=left.fence)
+        self._store_request(left, request, now)
 
     def _count_crash(self, orphan: Running) -> bool:
         row = self._job_row(orphan.job_id)
         if row["fence"] != orphan.fence or row["status"] != JobStatus.RUNNING:
             return False
+        self.db.run("end_run", job_id=orphan.job_id, run=row["run"], outcome="crashed", now=row["updated_at"])
         if row["cancel_requested"]:
             self._move(
                 orphan.job_id, JobStatus.CANCELLED, row["updated_at"], reason="cancelled", fence=orphan.fence

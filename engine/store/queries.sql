@@ -9,6 +9,9 @@ INSERT INTO jobs (job_id, task_id, parent_id, retry_of, depth, instruction, file
 VALUES (:job_id, :task_id, :parent_id, :retry_of, :depth, :instruction, :files, :mode, :model, :piece_name, :piece, :piece_hash, 'queued',
         :movement, :movement, :now, :now, :now);
 
+-- name: anything_queued
+SELECT 1 FROM jobs WHERE status = 'queued' AND (not_before IS NULL OR not_before <= :now) LIMIT 1;
+
 -- name: claim
 UPDATE jobs
 SET status = 'running', owner = :owner, owner_pid = :pid, owner_start = :start, owner_boot = :boot, fence = fence + 1, run = run + 1,
@@ -77,12 +80,15 @@ INSERT INTO movements (job_id, movement_seq, name, visit, run, conversation, for
 VALUES (:job_id, :movement_seq, :name, :visit, :run, :conversation, :forced, :now);
 
 -- name: enter_movement
-UPDATE jobs SET movement = :name, movement_seq = :movement_seq, conversation = :conversation, counters = :counters, turn = '{}', restores = 0
+UPDATE jobs SET movement = :name, movement_seq = :movement_seq, conversation = :conversation, counters = :counters, turn = '{}', restores = 1
 WHERE job_id = :job_id;
 
 -- name: end_movement
 UPDATE movements SET ended_at = :now, next = :next, summary = :summary, lessons = :lessons, iterations = :iterations
 WHERE job_id = :job_id AND movement_seq = :movement_seq AND ended_at IS NULL;
+
+-- name: close_movements
+UPDATE movements SET ended_at = :now, next = :next WHERE job_id = :job_id AND ended_at IS NULL;
 
 -- name: set_reused
 UPDATE movements SET reused_pct = :pct WHERE job_id = :job_id AND movement_seq = :movement_seq AND reused_pct IS NULL;
@@ -97,7 +103,14 @@ INSERT INTO messages (job_id, conversation, seq, role, call_id, body) VALUES (:j
 SELECT role, call_id, body FROM messages WHERE job_id = :job_id AND conversation = :conversation ORDER BY seq;
 
 -- name: set_turn
-UPDATE jobs SET turn = :turn, usage = :usage WHERE job_id = :job_id;
+UPDATE jobs SET turn = :turn, usage = :usage, counters = :counters WHERE job_id = :job_id;
+
+-- name: mark_read
+INSERT INTO read_marks (job_id, conversation, path, hash) VALUES (:job_id, :conversation, :path, :hash)
+ON CONFLICT (job_id, conversation, path) DO UPDATE SET hash = :hash;
+
+-- name: read_marks
+SELECT path, hash FROM read_marks WHERE job_id = :job_id AND conversation = :conversation;
 
 -- name: set_counters
 UPDATE jobs SET counters = :counters WHERE job_id = :job_id;
@@ -116,8 +129,9 @@ UPDATE steps SET state = 'done', ok = :ok, brief = :brief, ended_at = :now WHERE
 -- name: step
 SELECT * FROM steps WHERE job_id = :job_id AND call_id = :call_id;
 
--- name: steps_of_movement
-SELECT * FROM steps WHERE job_id = :job_id AND movement_seq = :movement_seq ORDER BY started_at;
+-- name: steps_of_visit
+SELECT s.* FROM steps s JOIN movements m USING (job_id, movement_seq)
+WHERE s.job_id = :job_id AND m.name = :name AND m.visit = :visit ORDER BY s.started_at;
 
 -- name: use_request
 UPDATE requests SET used_at = :now WHERE request_id = :request_id AND used_at IS NULL;
@@ -134,18 +148,25 @@ UPDATE jobs
 SET status = :status, resume_movement = :resume_movement, movement = coalesce(:resume_movement, movement), wait_reason = :wait_reason,
     reason = :reason, forced = :forced, result = :result, screen_key = :screen_key, restores = :restores, counters = :counters,
     owner = NULL, owner_pid = NULL, owner_start = NULL, owner_boot = NULL, lease_until = NULL, resumed_by = NULL,
-    queued_at = CASE WHEN :status = 'queued' THEN :now ELSE queued_at END, not_before = :not_before,
+    queued_at = CASE WHEN :status = 'queued' THEN :now ELSE queued_at END,
     updated_at = :now
 WHERE job_id = :job_id AND fence = :fence AND status = 'running';
 
 -- name: move_job
 UPDATE jobs
-SET status = :status, reason = :reason, wait_reason = :wait_reason, resumed_by = :resumed_by, restores = coalesce(:restores, restores),
+SET status = :status, reason = :reason, wait_reason = :wait_reason, resumed_by = coalesce(:resumed_by, resumed_by),
     queued_at = :now, updated_at = :now, owner = NULL, owner_pid = NULL, owner_start = NULL, owner_boot = NULL, lease_until = NULL
 WHERE job_id = :job_id AND status IN (SELECT value FROM json_each(:sources)) AND (:fence IS NULL OR fence = :fence);
 
 -- name: want_cancel
 UPDATE jobs SET cancel_requested = 1 WHERE job_id = :job_id AND status = 'running';
+
+-- name: given_back
+SELECT job_id, task_id, fence, run FROM jobs
+WHERE status = 'queued' AND reason IN ('stopped', 'recovered') AND updated_at < :before;
+
+-- name: ended_among
+SELECT job_id FROM jobs WHERE job_id IN (SELECT value FROM json_each(:ids)) AND status IN ('succeeded', 'failed', 'aborted', 'cancelled');
 
 -- name: open_children
 SELECT count(*) AS n FROM jobs WHERE parent_id = :job_id AND status NOT IN ('succeeded', 'failed', 'aborted', 'cancelled');
@@ -201,7 +222,7 @@ DELETE FROM rules WHERE rule_id = :rule_id;
 INSERT INTO comments (comment_id, task_id, job_id, author, text, at, delivered) VALUES (:comment_id, :task_id, :job_id, :author, :text, :now, :delivered);
 
 -- name: last_comments
-SELECT author, text, at, job_id FROM (SELECT * FROM comments WHERE task_id = :task_id ORDER BY at DESC, comment_id DESC LIMIT :limit)
+SELECT comment_id, author, text, at, job_id FROM (SELECT * FROM comments WHERE task_id = :task_id ORDER BY at DESC, comment_id DESC LIMIT :limit)
 ORDER BY at, comment_id;
 
 -- name: undelivered

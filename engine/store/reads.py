@@ -10,6 +10,7 @@ import msgspec
 
 from engine.core.errors import NotFound
 from engine.core.jobs import Job
+from engine.core.records import Lease
 from engine.core.views import (
     Brief,
     CommentView,
@@ -102,10 +103,6 @@ class ReadsPart(StoreBase):
             for m in self.db.all("movements", job_id=job_id)
         ]
 
-    def children(self, job_id: str) -> list[JobSummary]:
-        """Summaries of a job's children, oldest first."""
-        return [self.summary(row["job_id"]) for row in self.db.all("children", job_id=job_id)]
-
     def brief(self, task_id: str) -> Brief:
         """A task's Mission Brief. Raises ``NotFound``."""
         row = self.db.one("task", task_id=task_id)
@@ -116,13 +113,18 @@ class ReadsPart(StoreBase):
     def set_brief(self, task_id: str, fields: dict[str, str]) -> Brief:
         """Replace the given fields of a Mission Brief, keep the others. Raises ``NotFound``."""
         with self.db.tx(durable=True):
-            brief = msgspec.structs.replace(self.brief(task_id), **fields)
-            self.db.run("set_brief", task_id=task_id, brief=json.dumps(to_wire(brief), ensure_ascii=False))
+            return self._set_brief(task_id, fields)
+
+    def _set_brief(self, task_id: str, fields: dict[str, str]) -> Brief:
+        brief = msgspec.structs.replace(self.brief(task_id), **fields)
+        self.db.run("set_brief", task_id=task_id, brief=json.dumps(to_wire(brief), ensure_ascii=False))
         return brief
 
-    def set_brief_fields(self, task_id: str, fields: dict[str, str]) -> dict[str, str]:
-        """``set_brief`` with a plain result, for the model."""
-        return dict(to_wire(self.set_brief(task_id, fields)))
+    def set_brief_fields(self, lease: Lease, now: float, fields: dict[str, str]) -> dict[str, str]:
+        """``set_brief`` for the model: fenced, with a plain result. Raises ``LeaseLost``."""
+        with self.db.tx():
+            self._fenced(lease, now)
+            return dict(to_wire(self._set_brief(lease.task_id, fields)))
 
     def brief_fields(self, task_id: str) -> dict[str, str]:
         """A task's Mission Brief as plain fields."""

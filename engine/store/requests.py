@@ -47,10 +47,6 @@ class RequestsPart(StoreBase):
         row = self.db.one("decided", job_id=job_id, key=key)
         return None if row is None else settled_request_of(row)
 
-    def settled_request(self, request_id: str) -> SettledRequest:
-        """A request as the runner sees it. Raises ``NotFound``."""
-        return settled_request_of(self._request_row(request_id))
-
     def requests_of_job(self, job_id: str) -> list[SettledRequest]:
         """All requests of a job, oldest first."""
         return [settled_request_of(row) for row in self.db.all("requests_of_job", job_id=job_id)]
@@ -83,20 +79,14 @@ class RequestsPart(StoreBase):
                     id=request_id,
                     data={"path": "requestId", "expected": "a question"},
                 )
-            self._settle(row, "answered", by, now, text=text)
-            self.db.run(
-                "insert_comment",
-                comment_id=comment_id,
-                task_id=job["task_id"],
-                job_id=job_id,
-                author="user",
-                text=text,
-                delivered=1,
-                now=now,
-            )
-            self._event(job_id, now, Event("comment", {"author": "user", "text": text}))
-            self._move(job_id, JobStatus.QUEUED, now, resumed_by=request_id)
+            self._answer(row, text, by, now, comment_id)
         return request_id
+
+    def _answer(self, row: sqlite3.Row, text: str, by: str, now: float, comment_id: str) -> None:
+        self._settle(row, "answered", by, now, text=text)
+        self._comment(comment_id, row["task_id"], row["job_id"], "user", text, now, delivered=True)
+        self._event(row["job_id"], now, Event("comment", {"author": "user", "text": text}))
+        self._move(row["job_id"], JobStatus.QUEUED, now, resumed_by=row["request_id"])
 
     def decide(
         self,
@@ -125,15 +115,14 @@ class RequestsPart(StoreBase):
             self._settle(row, decision, by, now, scope=scope, network=network, note=note)
             if decision == "allow" and scope in ("task", "always"):
                 self._store_rule(row, scope, by, now, rule_id)
-            if row["reason"] in GO_ON and decision == "deny":
+            goes_on = row["reason"] in GO_ON
+            if goes_on and decision == "deny":
                 job = self._job_row(row["job_id"])
                 self._move(row["job_id"], JobStatus.CANCELLED, now, reason="cancelled")
-                self.db.run(
-                    "close_requests", job_id=row["job_id"], decision="withdrawn", by=by, text=None, now=now
-                )
-                self._wake_parent(job["parent_id"], now)
+                self._after_end(row["job_id"], job["parent_id"], JobStatus.CANCELLED, now)
             else:
-                self._move(row["job_id"], JobStatus.QUEUED, now, resumed_by=request_id)
+                # "Go on" is no news for the prompt: an answer that was on its way there still is.
+                self._move(row["job_id"], JobStatus.QUEUED, now, resumed_by=None if goes_on else request_id)
 
     def resolve_screen(self, key: str, by: str, now: float) -> list[str]:
         """Settle every captcha request of a screen and queue exactly its jobs; their ids."""
@@ -217,25 +206,27 @@ class RequestsPart(StoreBase):
             if not self.db.run("delete_rule", rule_id=rule_id):
                 raise NotFound("rule.unknown", id=rule_id, data={"id": rule_id})
 
-    def comment(
-        self, task_id: str, text: str, author: str, now: float, comment_id: str, job_id: str | None
-    ) -> None:
-        """Add the person's comment to a thread; a running job of the task reads it after its current
-        calls.
+    def comment(self, task_id: str, text: str, by: str, now: float, comment_id: str) -> bool:
+        """The person's comment for a job of the task that has not ended: it answers the question one is
+        parked with, else the newest job hears it after its current calls. False if the task is at rest:
+        nothing is stored then, for the comment is the instruction of a follow-up.
+
+        Raises ``NotFound`` for an unknown task.
         """
         with self.db.tx(durable=True):
-            self.db.run(
-                "insert_comment",
-                comment_id=comment_id,
-                task_id=task_id,
-                job_id=job_id,
-                author=author,
-                text=text,
-                delivered=0,
-                now=now,
-            )
-            if job_id is not None:
-                self._event(job_id, now, Event("comment", {"author": author, "text": text}))
+            jobs = self.db.all("jobs_of_task", task_id=task_id)
+            if not jobs:
+                raise NotFound("task.unknown", id=task_id, data={"id": task_id})
+            open_jobs = [row["job_id"] for row in jobs if not self._ended(row["status"])]
+            for job_id in open_jobs:
+                if (asked := self.db.one("open_question", job_id=job_id)) is not None:
+                    self._answer(self._request_row(asked["request_id"]), text, by, now, comment_id)
+                    return True
+            if not open_jobs:
+                return False
+            self._comment(comment_id, task_id, open_jobs[-1], "user", text, now, delivered=False)
+            self._event(open_jobs[-1], now, Event("comment", {"author": "user", "text": text}))
+            return True
 
 
 def _already(row: sqlite3.Row, now: float) -> AlreadySettled:

@@ -15,8 +15,7 @@ from engine.core.views import JobSummary, Request, Settled, UsageView, iso
 
 def counters_of(text: str) -> Counters:
     """Counters from their JSON column."""
-    data = json.loads(text)
-    return Counters(**{**data, "history": tuple(data.get("history", ()))})
+    return msgspec.json.decode(text, type=Counters)
 
 
 def dump(value: Counters | TurnState | Usage) -> str:
@@ -51,8 +50,8 @@ def job_of(row: sqlite3.Row) -> Job:
         movement_seq=row["movement_seq"],
         fence=row["fence"],
         counters=counters_of(row["counters"]),
-        turn=TurnState(**json.loads(row["turn"])),
-        usage=Usage(**json.loads(row["usage"])),
+        turn=msgspec.json.decode(row["turn"], type=TurnState),
+        usage=msgspec.json.decode(row["usage"], type=Usage),
         files=tuple(json.loads(row["files"])),
         created_at=row["created_at"],
         cancel_requested=bool(row["cancel_requested"]),
@@ -63,7 +62,7 @@ def job_of(row: sqlite3.Row) -> Job:
 
 def summary_of(row: sqlite3.Row, open_requests: list[str]) -> JobSummary:
     """A job's ``JobSummary``."""
-    usage = Usage(**json.loads(row["usage"]))
+    usage = msgspec.json.decode(row["usage"], type=Usage)
     return JobSummary(
         job_id=row["job_id"],
         task_id=row["task_id"],

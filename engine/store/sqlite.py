@@ -19,7 +19,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-from engine.core.errors import StoreFault
+from engine.core.errors import StoreFault, StoreLocked
+from engine.core.messages import heal
 
 APPLICATION_ID = 0x6D616573
 """``maes``: tells our databases from others."""
@@ -62,10 +63,10 @@ class Database:
         self._open()
 
     def _open(self) -> None:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.path.is_symlink():
             raise StoreFault("store.link", path=str(self.path))
         try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.path.exists():
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
             self._db = sqlite3.connect(
@@ -126,8 +127,9 @@ class Database:
 
     def _fault(self, error: Exception) -> StoreFault:
         text = str(error).lower()
+        if "locked" in text:
+            return StoreLocked("store.locked", path=str(self.path))
         for word, key in (
-            ("locked", "store.locked"),
             ("full", "store.full"),
             ("readonly", "store.readonly"),
             ("permission", "store.readonly"),
@@ -160,8 +162,11 @@ class Database:
             raise self._fault(error) from error
 
     def run(self, name: str, /, **values: Any) -> int:
-        """Execute a named statement; the number of rows it changed."""
-        return self._db.execute(queries()[name], values).rowcount
+        """Execute a named statement; the number of rows it changed. Half characters in texts, which no UTF-8
+        file can hold, are healed: they come from models, editors and command lines, and must not end a job.
+        """
+        healed = {key: heal(value) if isinstance(value, str) else value for key, value in values.items()}
+        return self._db.execute(queries()[name], healed).rowcount
 
     def one(self, name: str, /, **values: Any) -> sqlite3.Row | None:
         """The first row of a named statement, or None."""

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -61,6 +61,10 @@ async def _complete(ctx: ToolContext, args: CompleteArgs, prepared: Prepared) ->
         case "success":
             if ctx.open_children is not None and await ctx.open_children():
                 return ToolResult(ctx.texts("result.open_children"), is_error=True, brief="subtasks are open")
+            if ctx.unheard is not None and await ctx.unheard():
+                return ToolResult(
+                    ctx.texts("result.unheard"), is_error=True, brief="the person spoke meanwhile"
+                )
             return Signal(COMPLETE, result=result)
         case "aborted":
             return Signal(ABORT, result=result, reason="aborted_by_model")
@@ -73,13 +77,18 @@ def _question(ctx: ToolContext, question: str, options: list[str] | None) -> Out
     match ctx.ask():
         case AskVerdict.PARK:
             request = RequestDraft(
-                key=f"question:{ctx.call_id}", title=question, options=tuple(options or ())
+                key=f"question:{ctx.call_id}", title=question, options=_distinct(options or ())
             )
             return Signal(ASK, wait_reason="question", request=request, result=question)
         case AskVerdict.DEFLECT:
             return ToolResult(ctx.texts("result.decide_yourself"), brief="the person is not asked again")
         case AskVerdict.ABORT:
             return Signal(ABORT, reason="ask_limit_reached", result=question)
+
+
+def _distinct(options: Sequence[str]) -> tuple[str, ...]:
+    """The options that can be shown: none empty, none twice."""
+    return tuple(dict.fromkeys(option.strip() for option in options if option.strip()))
 
 
 async def _mission(ctx: ToolContext, args: MissionArgs, prepared: Prepared) -> Outcome:

@@ -86,6 +86,14 @@ class ShellRegistry:
             f" restarted. There are: {listed}."
         )
 
+    def jobs(self) -> list[str]:
+        """The jobs that have commands running."""
+        return [
+            job_id
+            for job_id, commands in self._jobs.items()
+            if commands.foreground or any(one.command.status is None for one in commands.background.values())
+        ]
+
     async def end_all(self, job_id: str) -> None:
         """End every command of a job and all they started; returns in less than two seconds, also if it is
         cancelled.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 
-from engine import BadArgument, Brief, to_wire
+from engine import BadArgument, Brief, NotTrusted, StoreFault, all_stores, to_wire, workspace_of
 from maestro_lsp.cli.arguments import Namespace, Parser, Verb
-from maestro_lsp.cli.find import configure, holding
+from maestro_lsp.cli.find import configure, holding, opened
 from maestro_lsp.cli.terminal import Terminal, clean
 
 BRIEF_FIELDS = ("goal", "done", "open", "clarifications")
@@ -157,13 +158,11 @@ def _resolve(args: Namespace, terminal: Terminal) -> int:
 
 async def _resolve_everywhere(key: str) -> list[str]:
     """Resolve a screen in every store: the key is all a person has."""
-    from engine import all_stores, workspace_of
-    from maestro_lsp.cli.find import opened
-
     resumed: list[str] = []
     for file in all_stores():
-        async with opened(await workspace_of(file), store_file=file) as client:
-            resumed += await client.resolve_screen(key)
+        with suppress(StoreFault, NotTrusted):  # one broken store must not hide the others
+            async with opened(await workspace_of(file), store_file=file) as client:
+                resumed += await client.resolve_screen(key)
     return resumed
 
 

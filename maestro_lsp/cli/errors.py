@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -85,18 +86,37 @@ def log_file() -> Path:
 
 def log_error(error: BaseException) -> str:
     """Append a traceback to the log; where it is, or ``-`` if it cannot be written."""
-    path = log_file()
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-        if path.is_file() and path.stat().st_size > _LOG_BYTES:
-            flags |= os.O_TRUNC
-        with os.fdopen(os.open(path, flags, 0o600), "a", encoding="utf-8", errors="replace") as file:
-            file.write(time.strftime("%Y-%m-%dT%H:%M:%S%z\n"))
-            file.writelines(traceback.format_exception(error))
+        _append("".join(traceback.format_exception(error)))
     except OSError:
         return "-"
-    return str(path)
+    return str(log_file())
+
+
+def _append(text: str) -> None:
+    path = log_file()
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    if path.is_file() and path.stat().st_size > _LOG_BYTES:
+        flags |= os.O_TRUNC
+    with os.fdopen(os.open(path, flags, 0o600), "a", encoding="utf-8", errors="replace") as file:
+        file.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {text.rstrip()}\n")
+
+
+class LogFile(logging.Handler):
+    """What an engine inside a command logs: to the file, because the terminal is the person's."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Append a record; a log that cannot be written stops nothing."""
+        with suppress(OSError):
+            _append(self.format(record))
+
+
+def log_to_file() -> None:
+    """Keep the engine's log off the terminal."""
+    handler = LogFile()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    logging.getLogger().addHandler(handler)
 
 
 def _drop_stdout() -> None:

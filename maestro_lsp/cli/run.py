@@ -7,6 +7,7 @@ process takes it up, or if an editor answers what is asked here.
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -319,7 +320,7 @@ class Run:
             if not self._can_ask():
                 show_request(request, terminal, self.client.workspace)
             terminal.say("cli.run.answer_with", command=command_to_settle(request, terminal))
-        terminal.say("cli.run.then_work", folder=str(self.client.workspace))
+        terminal.say("cli.run.then_work", folder=shlex.quote(str(self.client.workspace)))
 
     def _failure(self, detail: JobDetail) -> str:
         """Why a job did not succeed, as one sentence."""

@@ -93,7 +93,8 @@ class Terminal:
 
     def json(self, value: Any) -> None:
         """Print one JSON value on one line."""
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+        text = json.dumps(value, ensure_ascii=ascii_only, separators=(",", ":"))
         print(text.encode("utf-8", "replace").decode("utf-8"), flush=True)
 
     def mistake(self, sentence: str) -> None:

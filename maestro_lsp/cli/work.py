@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
 from engine import Client, Service
+from maestro_lsp.cli.errors import log_to_file
 
 STOP_S = 5.0
 
@@ -25,7 +26,8 @@ def silent(job_id: str, kind: str, body: dict[str, Any]) -> None:
 
 
 def engine_on(client: Client, live: Live = silent) -> Service:
-    """An engine on a client's store, with its configuration."""
+    """An engine on a client's store, with its configuration. Its log goes to the log file."""
+    log_to_file()
     return Service(client.workspace, client.store_file, client.config, live=live, on_stored=client.poke)
 
 

@@ -85,9 +85,7 @@ class Person:
         """The titles with their numbers: in one row if they fit, else one below the other."""
         if sum(width(title) + 4 for title in titles) <= self._screen.columns:
             spans = [
-                span
-                for at, title in enumerate(titles, 1)
-                for span in ((f"{at}", "cyan bold"), f" {title}  ")
+                span for at, title in enumerate(titles, 1) for span in ((f"{at}", "cyan bold"), f" {title}  ")
             ]
             self._screen.show([row(INDENT, *spans)])
             return

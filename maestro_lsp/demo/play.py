@@ -170,7 +170,7 @@ class Play:
         elif not self.resumed and event["kind"] == "status" and event["to"] == "running":
             self.resumed = True
             pid = (await self.client.command("maestro.status"))["engine"]["pid"]
-            self.screen.show(wrapped(self.say("demo.resumed", pid=pid), self.screen.columns, "cyan"))
+            self.screen.show([*wrapped(self.say("demo.resumed", pid=pid), self.screen.columns, "cyan"), ()])
             await self._look()
 
     async def _kill(self) -> None:
@@ -204,7 +204,9 @@ class Play:
         self.asked += 1
         request = opened[-1]
         self.screen.progress(None)
-        self.screen.show([(), *wrapped(str(params["message"]), self.screen.columns, "bold")])
+        first, *rest = wrapped(str(params["message"]), self.screen.columns - len(INDENT), "bold", "")
+        mark = row(INDENT, ("? ", "cyan bold"), *first[1:])
+        self.screen.show([(), mark, *(row(INDENT * 2, *line[1:]) for line in rest)])
         if request["reason"] == "question":
             await self._question(message, request, titles)
         else:
@@ -234,9 +236,10 @@ class Play:
         why = self.say(key, **request.get("whyValues", {})) if key else str(request.get("why", ""))
         if why:
             self.screen.show(wrapped(why, self.screen.columns, "dim"))
-        # A command that comes again is allowed for the task; each change of a file is looked at.
-        own = 1 if request.get("tool") == "Bash" and len(titles) > 3 else 0
-        choice = await self.person.decide(titles, own)
+        # A command that comes again is allowed for the task, each change of a file is looked at; and nobody
+        # being there, a job that crashes again and again ends.
+        own = 1 if request.get("tool") == "Bash" or request["reason"] != "approval" else 0
+        choice = await self.person.decide(titles, min(own, len(titles) - 1))
         self.client.answer(message, {"title": choice.text})
 
     def _show_document(self, params: Params) -> None:

@@ -24,7 +24,7 @@ from maestro_lsp.demo.person import Person
 from maestro_lsp.demo.play import Play
 from maestro_lsp.demo.sample import make_sample, run_tests
 from maestro_lsp.demo.screen import Screen
-from maestro_lsp.demo.view import INDENT, Say, heading, row, wrapped
+from maestro_lsp.demo.view import INDENT, Say, fact_rows, heading, row, wrapped
 
 _WIDEST = 110
 _DELAY_S = 0.02
@@ -52,7 +52,7 @@ def run(argv: Sequence[str]) -> int:
     screen = Screen(terminal, min(terminal.columns(), _WIDEST) - (2 if terminal.tty else 0))
     try:
         return asyncio.run(_serve(screen, say, options) if options.serve else _demo(screen, say, options))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, asyncio.CancelledError):
         screen.progress(None)
         screen.show([(), row((say("demo.interrupted"), "dim"))])
         return 0 if options.serve else _INTERRUPTED
@@ -96,11 +96,14 @@ async def _demo(screen: Screen, say: Say, options: Options) -> int:
             environment = _environment(model.base_url, state)
             async with LspClient.start(argv, environment, folder / "server.log") as client:
                 facts = [
-                    (say("demo.fact.workspace"), f"{workspace}  ({say('demo.fact.files', count=len(names))})"),
+                    (
+                        say("demo.fact.workspace"),
+                        f"{workspace}  ({say('demo.fact.files', count=len(names))})",
+                    ),
                     (say("demo.fact.server"), f"maestro-lsp --stdio, pid {client.process.pid}"),
                     (say("demo.fact.model"), f"{model.base_url}  ({say('demo.fact.scripted')})"),
                 ]
-                screen.show([(), *(row(INDENT, (f"{name}  ", "dim"), text) for name, text in facts)])
+                screen.show([(), *fact_rows(facts, columns)])
                 if not present:
                     screen.show(wrapped(say("demo.no_terminal"), columns, "dim"))
                 keyboard = Keyboard() if present else None

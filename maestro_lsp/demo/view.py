@@ -59,7 +59,8 @@ def wrapped(text: str, columns: int, style: str = "", indent: str = INDENT) -> l
     return rows
 
 
-STICKS = frozenset("、。，．）」』】！？：；・ー”’…,.)]}!?:;")
+STICKS = frozenset("、。，．）」』】！？：；・ー”’…,.)]}!?:;ぁぃぅぇぉっゃゅょァィゥェォッャュョ")
+"""What no line begins with."""
 
 
 def _broken(text: str, room: int) -> list[str]:
@@ -200,9 +201,10 @@ class View:
 
     def _status(self, event: Event) -> list[Row]:
         if event["to"] == "queued" and event.get("reason") == "recovered":
-            return [row(INDENT, ("↻ ", "cyan bold"), self.say("demo.recovered"))]
+            first, *rest = wrapped(self.say("demo.recovered"), self.columns - 2, indent="")
+            return [row(INDENT, ("↻ ", "cyan bold"), *first), *(row(INDENT * 2, *line) for line in rest)]
         if event["to"] == "waiting_human" and event.get("waitReason") == "question":
-            return [row(INDENT, (self.say("demo.parked"), "dim"))]
+            return wrapped(self.say("demo.parked"), self.columns, "dim")
         return []
 
     def _decision(self, event: Event) -> list[Row]:
@@ -210,7 +212,7 @@ class View:
         said = self.say(
             f"demo.decision.{event['decision']}", scope=self.say(f"demo.scope.{event.get('scope') or 'once'}")
         )
-        return [row(INDENT, (f"{said}{note}", "dim"))]
+        return wrapped(f"{said}{note}", self.columns, "dim")
 
     def _cache(self, event: Event) -> list[Row]:
         pct = float(event["pct"])
@@ -219,7 +221,7 @@ class View:
         told = self.say(
             "demo.cache", pct=f"{pct:g}", reused=f"{event['reused']:,}", total=f"{event['total']:,}"
         )
-        return [row(INDENT, (told, "dim"))]
+        return wrapped(told, self.columns, "dim")
 
     def _error(self, event: Event) -> list[Row]:
         return wrapped(f"! {event['message']}", self.columns, "red")
@@ -261,4 +263,15 @@ def share_rows(transitions: Sequence[tuple[str, float]], say: Say) -> list[Row]:
     for where, pct in transitions:
         space = " " * (widest - width(where) + 2)
         rows.append(row(INDENT * 2, where, space, (f"{pct:5.1f} %", "bold")))
+    return rows
+
+
+def fact_rows(facts: Sequence[tuple[str, str]], columns: int) -> list[Row]:
+    """Names with what they stand for, as a table; what is too long for its row goes on below."""
+    widest = max(width(name) for name, _ in facts) + 2
+    rows: list[Row] = []
+    for name, text in facts:
+        first, *rest = wrapped(text, columns - len(INDENT) - widest, indent="")
+        rows.append(row(INDENT, (f"{name}{' ' * (widest - width(name))}", "dim"), *first))
+        rows += [row(INDENT, " " * widest, *line) for line in rest]
     return rows

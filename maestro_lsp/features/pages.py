@@ -53,21 +53,26 @@ class Pages:
         text = details(request, request.title, request.why, request.rule or "", self._session.say)
         await self._open(request, f"logs/{request.request_id}.md", text, "lsp.details.open", writable=False)
 
-    async def saved(self, uri: str) -> None:
-        """A document was saved: if it is an ``ASK.md`` with something below its line, that is the answer."""
+    def is_answer(self, uri: str) -> bool:
+        """Whether a document may be an ``ASK.md`` of ours."""
         path = path_of(uri)
-        if path is None or path.name != ASK_NAME:
-            return
-        client = await self._session.client()
+        return path is not None and path.name == ASK_NAME
+
+    async def saved(self, uri: str, text: str | None) -> None:
+        """An ``ASK.md`` was saved, with this text if it is open: what is below its line is the answer."""
+        path = path_of(uri)
+        assert path is not None
+        try:
+            client = await self._session.client()
+        except EngineError:
+            return  # told already, and the answer stays in its file
         folder = await asyncio.to_thread(real_path, path.parent)
         if folder.parent != client.workspace / ".maestro" / "tasks":
             return
-        text = self._session.documents.text(uri)
         if text is None:
             text = await asyncio.to_thread(disk_text, path)
         found = _MARKER.search(text or "")
-        answer = "" if text is None or found is None else text[found.end() :].strip()
-        if found is None or not answer:
+        if text is None or found is None or not (answer := text[found.end() :].strip()):
             return
         try:
             request = await client.request(found[1])

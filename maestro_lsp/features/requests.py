@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -163,9 +164,12 @@ class Desk:
         """A job waits no more."""
         self._drop(lambda request: request.job_id == job_id)
 
-    def _drop(self, gone: Any) -> None:
+    def _drop(self, gone: Callable[[Request], bool]) -> None:
+        """Take requests away; one that turns out to be open after all may be offered again."""
+        self._seen -= {request.request_id for request in self._waiting if gone(request)}
         self._waiting = deque(request for request in self._waiting if not gone(request))
         if self._open is not None and gone(self._open[0]):
+            self._seen.discard(self._open[0].request_id)
             self._open[1].cancel()
 
     # -- asking

@@ -98,8 +98,9 @@ def load_config(
 
     ``overrides`` are the command line's, by key name (None: not given), and ``trusted`` for this session;
     ``editor`` are the settings of ``maestro.*``, nested, camelCase. ``trusted`` says whether the person
-    trusts the workspace: only then its file is read. A wrong value is a warning and the next weaker one counts.
-    Raises ``NotConfigured`` for a user file that is no YAML mapping: half a policy must not run.
+    trusts the workspace: only then its file is read. A wrong value is a warning, and the
+    next weaker one counts. Raises ``NotConfigured`` for a user file that is no YAML
+    mapping: half a policy must not run.
     """
     environment = os.environ if environ is None else environ
     given = dict(overrides or {})

@@ -98,7 +98,7 @@ SECTIONS = frozenset(
 def nearest_key(name: str) -> str | None:
     """The key that ``name`` was probably meant to be: compared whole, then by its last part."""
     sections = [*KEYS, *SECTIONS]
-    if near := get_close_matches(name, sections, n=1, cutoff=0.75):
+    if near := get_close_matches(name, sections, n=1, cutoff=0.6):
         return near[0]
     leaves = {name.rpartition(".")[2]: name for name in reversed(list(KEYS))}
     found = get_close_matches(name.rpartition(".")[2], leaves, n=1, cutoff=0.75)

@@ -14,16 +14,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.cli.warm import DEADLINE, Warm
+
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-I", "-m", "maestro_lsp")
-DEADLINE = 20.0
 _OURS = ("MAESTRO_", "LC_", "LANG", "XDG_", "NO_COLOR", "TERM")
 
 
 class Cli:
     """`maestro-lsp` in a workspace, with a state folder and a home of its own."""
 
-    def __init__(self, folder: Path, **variables: str) -> None:
+    def __init__(self, folder: Path, warm: Warm) -> None:
+        self._warm = warm
         self.workspace = folder / "project"
         self.state = folder / "state"
         self.home = folder / "home"
@@ -37,8 +39,8 @@ class Cli:
             "MAESTRO_STATE_DIR": str(self.state),
             "LC_ALL": "C.UTF-8",
             "TERM": "dumb",
-            **variables,
         }
+        self._started: list[subprocess.Popen[str] | Screen] = []
 
     @property
     def user_file(self) -> Path:
@@ -48,34 +50,54 @@ class Cli:
         return path
 
     def __call__(
-        self, *arguments: str | Path, text: str | None = None, env: Mapping[str, str] | None = None
+        self, *arguments: str | Path, text: str = "", env: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run a command to its end, without a terminal."""
+        return self._warm.run([*map(str, arguments)], self.workspace, {**self.env, **(env or {})}, text)
+
+    def cold(
+        self, *arguments: str | Path, text: str = "", env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """The same as `python -I -m maestro_lsp`, from the very start of Python."""
         return subprocess.run(
             [*COMMAND, *arguments],
             cwd=self.workspace,
             env={**self.env, **(env or {})},
-            input=text or "",
+            input=text,
             capture_output=True,
             encoding="utf-8",
             timeout=DEADLINE,
         )
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        """Start a command and leave it running, its output piped."""
-        return subprocess.Popen(
+        """Start a command and leave it running, its input and output piped."""
+        process = subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=self.workspace,
             env=self.env,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
         )
+        self._started.append(process)
+        return process
 
     def terminal(self, *arguments: str | Path) -> Screen:
         """Start a command in a terminal of its own."""
-        return Screen([*map(str, COMMAND), *map(str, arguments)], self.workspace, self.env)
+        screen = Screen([*map(str, COMMAND), *map(str, arguments)], self.workspace, self.env)
+        self._started.append(screen)
+        return screen
+
+    def close(self) -> None:
+        """End what a failed test left running."""
+        for started in self._started:
+            started.kill()
+            started.wait()
+            if isinstance(started, subprocess.Popen):
+                for stream in (started.stdin, started.stdout, started.stderr):
+                    if stream is not None:
+                        stream.close()
 
     def job(self) -> dict[str, Any]:
         """The newest job of the workspace."""
@@ -105,6 +127,7 @@ class Screen:
             os.execve(argv[0], argv, dict(env))
         self.text = ""
         self._seen = 0
+        self._status: int | None = None
 
     def until(self, wanted: str) -> str:
         """What was shown since the last call, up to and with ``wanted``."""
@@ -129,15 +152,29 @@ class Screen:
         until = time.monotonic() + DEADLINE
         while self._read(until - time.monotonic()):
             pass
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        while pid == 0 and time.monotonic() < until:
+        while self._poll() is None and time.monotonic() < until:
             time.sleep(0.01)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-        os.close(self._fd)
-        if pid == 0:
-            os.kill(self.pid, signal.SIGKILL)
+        if self._status is None:
             raise AssertionError(f"it did not end:\n{self.text}")
-        return os.waitstatus_to_exitcode(status)
+        return self._status
+
+    def kill(self) -> None:
+        """End it by force if it still runs."""
+        if self._poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def wait(self) -> None:
+        """Wait for the end, and hang up."""
+        while self._poll() is None:
+            time.sleep(0.01)
+        os.close(self._fd)
+
+    def _poll(self) -> int | None:
+        if self._status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._status = os.waitstatus_to_exitcode(status)
+        return self._status
 
     def _read(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._fd], [], [], max(0.0, seconds))

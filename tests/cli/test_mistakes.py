@@ -260,6 +260,18 @@ def test_a_broken_store_is_named(cli: Cli) -> None:
     assert one_sentence(done.stderr).startswith(f"The job store {store} is damaged.")
 
 
+def test_a_broken_store_hides_no_job_of_another_workspace(cli: Cli) -> None:
+    broken = cli.state / "0123456789abcdef" / "store.db"
+    broken.parent.mkdir(parents=True)
+    broken.write_bytes(b"this is no database " * 500)
+    with serve_in_thread([DONE]) as server:
+        cli("run", "--endpoint", server.base_url, "do it")
+    job = cli.job()["jobId"]
+    assert cli("show", job).returncode == 0
+    assert cli("show", job[-4:]).returncode == 0
+    assert len(json.loads(cli("jobs", "--all", "--json").stdout)["jobs"]) == 1
+
+
 def test_what_nobody_foresaw_is_one_sentence_and_a_traceback_in_the_log(cli: Cli) -> None:
     cli.state.mkdir()
     inject = (

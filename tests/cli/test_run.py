@@ -51,7 +51,7 @@ def test_a_task_runs_to_its_end_and_shows_progress_text_result_and_cost(cli: Cli
         "  · Write hello.txt (new, 1 line)",
         "  ✓ hello.txt (new, 1 line)",
     ]
-    assert "All done: hello.txt is there.\n  A hello.txt\nsucceeded · 2 model calls" in shown
+    assert "All done: hello.txt is there.\n  A hello.txt\nsucceeded · model calls: 2" in shown
     assert (cli.workspace / "hello.txt").read_text() == "hi\n"
 
 

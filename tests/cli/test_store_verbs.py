@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +35,9 @@ def server() -> Iterator[ThreadedServer]:
         yield running
 
 
-@pytest.fixture
-def cli(tmp_path: Path, server: ThreadedServer) -> Cli:
-    return Cli(tmp_path, MAESTRO_ENDPOINT=server.base_url, MAESTRO_MODEL="scripted")
+@pytest.fixture(autouse=True)
+def configured(cli: Cli, server: ThreadedServer) -> None:
+    cli.env |= {"MAESTRO_ENDPOINT": server.base_url, "MAESTRO_MODEL": "scripted"}
 
 
 def work(cli: Cli) -> str:
@@ -110,7 +112,7 @@ def test_show_says_what_is_waited_for_and_the_exact_command_to_answer(cli: Cli) 
     assert "Instruction\n  please ask\n  and take your time\n" in page
     assert "? Which colour?  (the model asked)\n      1  red\n      2  blue\n" in page
     assert f"    maestro-lsp answer {job} red\n" in page
-    assert "usage  1 model calls" in page
+    assert "usage  model calls: 1" in page
 
 
 def test_show_tells_movements_decisions_and_the_result_after_the_end(cli: Cli) -> None:
@@ -118,7 +120,7 @@ def test_show_tells_movements_decisions_and_the_result_after_the_end(cli: Cli) -
     cli("answer", cli.job()["jobId"], "green")
     work(cli)
     page = cli("show", cli.job()["jobId"]).stdout
-    assert "Movements\n  work → ASK  1 iterations\n  work → COMPLETE" in page
+    assert "Movements\n  work → ASK  iterations: 1\n  work → COMPLETE" in page
     assert "Decided\n  Which colour? — answered by cli: green\n" in page
     assert page.endswith("Result\n  Fine.\n")
 
@@ -292,7 +294,7 @@ def test_pieces_are_listed_with_source_and_what_they_hide_and_those_of_the_works
     piece(cli.user_file.parent / "pieces", "mine", "name: mine\n")
     listed = cli("pieces").stdout
     assert "general  shipped  " in listed
-    assert "mine     yours    " in listed and "errors: `maestro-lsp lint " in listed
+    assert "mine     yours    " in listed and "; `maestro-lsp lint " in listed
     cli("trust")
     [general] = [p for p in json.loads(cli("pieces", "--json").stdout)["pieces"] if p["name"] == "general"]
     assert (general["source"], general["shadows"]) == ("workspace", ["shipped"])
@@ -306,26 +308,15 @@ def test_a_worker_ends_in_order_when_it_is_told_to(cli: Cli) -> None:
     assert running.stdout is not None
     assert "Working the queue" in running.stdout.readline()
     cli("answer", job, "green")
-    assert "running" in running.stdout.readline()
-    assert "succeeded" in running.stdout.readline()
+    said = [running.stdout.readline().split("  ")[1].strip() for _ in range(3)]
+    assert said == ["queued", "running", "succeeded"]
     running.send_signal(signal.SIGINT)
     assert running.communicate(timeout=15) == ("", "")
     assert running.returncode == 0
 
 
 def test_the_engine_process_answers_over_its_link_and_ends_with_its_input(cli: Cli) -> None:
-    import subprocess
-
-    from tests.cli.harness import COMMAND
-
-    process = subprocess.Popen(
-        [*COMMAND, "worker", "--link"],
-        cwd=cli.workspace,
-        env=cli.env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        encoding="utf-8",
-    )
+    process = cli.start("worker", "--link")
     assert process.stdin is not None and process.stdout is not None
     hello: dict[str, Any] = {
         "workspace": str(cli.workspace),
@@ -344,16 +335,42 @@ def test_an_ambiguous_end_of_an_id_is_refused(cli: Cli, tmp_path: Path) -> None:
     cli("run", "one")
     cli("run", "two")
     ids = [job["jobId"] for job in json.loads(cli("jobs", "--json").stdout)["jobs"]]
-    import sqlite3
-
     [store] = cli.state.glob("*/store.db")
-    with sqlite3.connect(store) as db:
+    with closing(sqlite3.connect(store)) as db, db:
         db.execute("PRAGMA foreign_keys = OFF")
         for number, job_id in enumerate(ids):
             db.execute("UPDATE jobs SET job_id = ? WHERE job_id = ?", (job_id[:-5] + f"{number}SAME", job_id))
-    db.close()
     done = cli("show", "SAME")
     assert done.returncode == 2
     sentence = one_sentence(done.stderr)
     assert sentence.startswith("“SAME” fits several ids: ") and "Give a longer end" in sentence
     assert cli("show", "1SAME").returncode == 0
+
+
+def test_resolve_wakes_every_job_that_waits_for_a_screen(cli: Cli) -> None:
+    """Captchas come with a later issue: two parked questions are made into two by hand."""
+    for number in ("one", "two"):
+        cli("run", f"please ask {number}")
+    [store] = cli.state.glob("*/store.db")
+    with closing(sqlite3.connect(store)) as db, db:
+        db.execute("UPDATE jobs SET screen_key = 'shop', wait_reason = 'captcha'")
+        db.execute("UPDATE requests SET reason = 'captcha'")
+    done = cli("resolve", "shop")
+    assert done.returncode == 0
+    assert done.stdout.count(" goes on.") == 2
+    assert {job["status"] for job in json.loads(cli("jobs", "--json").stdout)["jobs"]} == {"queued"}
+    assert cli("resolve", "shop").returncode == 2
+
+
+def test_a_run_follows_its_job_whoever_works_on_it(cli: Cli, server: ThreadedServer) -> None:
+    """A worker is at work on the same store: either of the two may take the job."""
+    cli("trust")
+    worker = cli.start("worker")
+    assert worker.stdout is not None
+    assert "Working the queue" in worker.stdout.readline()
+    for number in range(3):
+        done = cli("run", f"number {number}")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "Fine.\nsucceeded" in done.stdout
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(timeout=15) == 0

@@ -91,4 +91,4 @@ async def test_a_park_tool_needs_one_function_and_one_row(tmp_path: Path) -> Non
         await it.client.decide(request.request_id, "deny")
         end = await it.until_rest(job)
         assert (end.status, end.result) == ("succeeded", "The tide was decided: deny.")
-        assert "Is it high tide in Shimoda?: deny" in it.bodies()[-1]["messages"][1]["content"]
+        assert "Is it high tide in Shimoda?: declined" in it.bodies()[-1]["messages"][1]["content"]

@@ -25,7 +25,7 @@ import msgspec
 
 from maestro_lsp.protocol import COMMANDS
 from maestro_lsp.shapes import AnyEvent
-from tests.lsp.raw_client import NO_ANSWER, Message, RawClient
+from tests.lsp.raw_client import NO_ANSWER, Handler, Message, RawClient
 
 SERVER = [sys.executable, "-I", "-m", "maestro_lsp", "--stdio"]
 
@@ -120,6 +120,13 @@ class Editor:
         found = [event for event in self.client.received("maestro/event")]
         return [event for event in found if kind is None or event["kind"] == kind]
 
+    async def status_says(self, test: Callable[[Any], bool]) -> Any:
+        """``maestro.status`` once it passes."""
+        async with asyncio.timeout(WITHIN):
+            while not test(found := await self.command("status")):  # noqa: ASYNC110 - it is another process
+                await asyncio.sleep(0.02)
+        return found
+
     async def until(self, job_id: str, status: str) -> Any:
         """The job's detail once it has a status."""
         async with asyncio.timeout(WITHIN):
@@ -132,12 +139,9 @@ class Editor:
 
     async def engine_pid(self) -> int:
         """The engine process, once there is one."""
-        async with asyncio.timeout(WITHIN):
-            while True:
-                pid = (await self.command("status"))["engine"]["pid"]
-                if pid is not None:
-                    return int(pid)
-                await asyncio.sleep(0.02)
+        return int(
+            (await self.status_says(lambda status: status["engine"]["pid"] is not None))["engine"]["pid"]
+        )
 
     async def kill_engine(self) -> int:
         """SIGKILL to the engine process; its id."""
@@ -152,6 +156,7 @@ async def editor(
     *,
     name: str = "vscode",
     capabilities: dict[str, Any] | None = None,
+    handlers: dict[str, Handler] | None = None,
     **initialize: Any,
 ) -> AsyncIterator[Editor]:
     """A client that has initialized a server. Every event it received must be of a shape of the protocol."""
@@ -159,6 +164,7 @@ async def editor(
         client.handlers["window/workDoneProgress/create"] = lambda _params: None
         client.handlers["window/showMessageRequest"] = lambda _params: NO_ANSWER
         client.handlers["window/showDocument"] = lambda _params: {"success": True}
+        client.handlers |= handlers or {}
         it = Editor(client, place)
         told: dict[str, Any] = {
             "rootUri": place.workspace.as_uri(),

@@ -14,6 +14,8 @@ from tests.lsp.pieces import put_pieces
 from tests.lsp.raw_client import NO_ANSWER, RpcError
 from tests.lsp.tiny import until
 
+pytestmark = pytest.mark.slow
+
 
 def shell(request: ScriptRequest) -> ScriptReply:
     """Runs a command that leaves a trace, then ends with what it was told."""
@@ -124,33 +126,33 @@ async def test_a_second_editor_is_told_of_changes_but_not_of_ends_that_are_not_i
             assert ids["jobId"] not in {event["jobId"] for event in other.events()}, "it does not watch"
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        pytest.param({"result": None}, id="dismissed"),
-        pytest.param({"result": {"title": "Later"}}, id="later"),
-        pytest.param({"result": {"title": "Allow once"}}, id="a title nobody offered"),
-        pytest.param({"result": {"title": None}}, id="no title"),
-        pytest.param({"result": "up"}, id="a bare string"),
-        pytest.param({"result": {}}, id="an empty object"),
-        pytest.param({"error": {"code": -32601, "message": "no"}}, id="unknown method"),
-        pytest.param({"error": {"code": -32603, "message": "boom"}}, id="an error"),
-    ],
-)
-async def test_what_is_no_answer_leaves_the_request_open_without_a_word(
-    shop: Place, answer: dict[str, Any]
-) -> None:
+NO_ANSWERS: list[dict[str, Any]] = [
+    {"result": None},
+    {"result": {"title": "Later"}},
+    {"result": {"title": "Allow once"}},
+    {"result": {"title": None}},
+    {"result": "up"},
+    {"result": {}},
+    {"error": {"code": -32601, "message": "no such method"}},
+    {"error": {"code": -32603, "message": "boom"}},
+]
+
+
+async def test_what_is_no_answer_leaves_the_request_open_without_a_word(shop: Place) -> None:
     with serve_in_thread(asker) as model:
         shop.endpoint = model.base_url
         async with editor(shop) as it:
-            ids = await it.start(piece="one")
-            asked = await it.question()
-            it.client.send({"jsonrpc": "2.0", "id": asked["id"], **answer})
-            detail = await it.command("task.show", jobId=ids["jobId"])
-            assert detail["status"] == "waiting_human" and len(detail["openRequests"]) == 1
-            assert it.client.received("window/showMessage") == []
-            await it.command("task.answer", jobId=ids["jobId"], text="My answer")
-            await it.changed(ids["jobId"], "succeeded")
+            for answer in NO_ANSWERS:
+                job = (await it.start(piece="one"))["jobId"]
+                asked = await it.question()
+                it.client.send({"jsonrpc": "2.0", "id": asked["id"], **answer})
+                await it.command("status")
+                detail = await it.command("task.show", jobId=job)
+                assert (detail["status"], len(detail["openRequests"])) == ("waiting_human", 1), answer
+                assert it.client.received("window/showMessage") == [], answer
+                await it.command("task.watch", jobId=job, on=False)
+                await it.command("task.answer", jobId=job, text="My answer")
+                await it.changed(job, "succeeded")
 
 
 async def test_requests_are_asked_one_at_a_time_in_their_order(shop: Place) -> None:
@@ -320,16 +322,19 @@ async def test_a_client_with_its_own_approval_gets_the_whole_request(shop: Place
             assert it.client.received("window/showMessageRequest") == []
 
 
-@pytest.mark.parametrize("odd", [None, {}, {"decision": "yes"}, "allow", {"decision": True}])
-async def test_an_odd_answer_to_our_own_requests_is_no_answer(shop: Place, odd: Any) -> None:
+async def test_an_odd_answer_to_our_own_requests_is_no_answer(shop: Place) -> None:
     capabilities = {"experimental": {"maestro": {"approve": True}}}
+    odd = iter([None, {}, {"decision": "yes"}, "allow", {"decision": True}, {"decision": "deny", "note": 5}])
     with serve_in_thread(shell) as model:
         shop.endpoint = model.base_url
-        async with editor(shop, capabilities=capabilities) as it:
-            it.client.handlers["maestro/approve"] = lambda _: odd
-            ids = await it.start(piece="one")
-            await it.seen("maestro/approve")
-            assert (await it.command("task.show", jobId=ids["jobId"]))["status"] == "waiting_human"
+        async with editor(
+            shop, capabilities=capabilities, handlers={"maestro/approve": lambda _: next(odd)}
+        ) as it:
+            for _ in range(6):
+                job = (await it.start(piece="one"))["jobId"]
+                await it.seen("maestro/approve")
+                await it.command("status")
+                assert (await it.command("task.show", jobId=job))["status"] == "waiting_human"
     assert runs(shop) == 0
 
 

@@ -16,7 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 from engine.core.errors import AlreadySettled, EngineError, IllegalMove, LeaseLost, NotFound, StoreFault
 from engine.core.jobs import ENDED, LEGAL_MOVES, Counters, JobStatus, Owner, TurnState, Usage
 from engine.core.outcome import PieceRunResult
-from engine.core.records import Event, Intent, Lease, Message, NewJob, NewRequest
+from engine.core.records import Intent, Lease, Message, NewJob, NewRequest
 from engine.ids import new_id
 from engine.store.sqlite import Database, migrations, queries
 from engine.store.store import Store
@@ -93,9 +93,9 @@ def test_a_fenced_off_owner_writes_nothing(store: Store) -> None:
     before = store.job_events(old.job_id)
     for write in (
         lambda: store.settle(old, PieceRunResult(JobStatus.SUCCEEDED), 4.0, counters=Counters()),
-        lambda: store.append(old, 4.0, 1, [Message("user", b"{}")], turn=TurnState(), usage=Usage()),
+        lambda: store.append(old, 4.0, 1, [Message("user", b"{}")], turn=TurnState(), usage=Usage(), counters=Counters()),
         lambda: store.begin_step(old, Intent("c", 1, 1, "Write", "write", "{}", "d"), 4.0),
-        lambda: store.emit(old, 4.0, [Event("text", {"full": "x"})]),
+        lambda: store.set_brief_fields(old, 4.0, {"goal": "x"}),
         lambda: store.requeue(old, 4.0),
     ):
         with pytest.raises(LeaseLost):

@@ -103,7 +103,7 @@ def chat_reply(scene: Scene) -> ScriptReply:
     path, line, _ = max(hits, key=lambda hit: _worth(hit[2], wanted))
     if not scene.of("Read"):
         return say.do("read", read(path, offset=max(1, line - 2), limit=8))
-    code = view_of(path, scene.results).text.rstrip("\n")
+    code = view_of(path, scene.results).text.strip("\n")
     return end(say("found", place=f"`{path}:{line}`", code=code, count=len(hits), words=shown), "success")
 
 
