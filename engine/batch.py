@@ -233,7 +233,7 @@ class Batch:
             problem = self._told(item, error)  # the tool's own: nobody cancels this run
         except Exception as error:
             problem = self._told(item, error)
-        text = self.run.texts("result.failed", tool=item.spec.name, problem=problem)
+        text = self.run.texts("result.failed", tool=item.spec.name, problem=problem.rstrip(" .。"))
         return ToolResult(text, brief=f"{item.spec.name} failed", is_error=True)
 
     def _told(self, item: Ready, error: BaseException) -> str:

@@ -175,7 +175,7 @@ class Client:
         return job_id
 
     def _said(self, text: str) -> str:
-        """What a person wrote, as it is stored: with secrets masked, for the model would not see them anyway."""
+        """What a person wrote, as it is stored: secrets masked, for the model would not see them anyway."""
         return redact(text, self.config.llm.secrets)
 
     async def answer(self, job_id: str, text: str, request_id: str | None = None) -> None:

@@ -33,7 +33,7 @@ class ModelSettings:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The values that must be seen nowhere: the key, and what headers hold (with and without a scheme)."""
+        """What must be seen nowhere: the key, and what headers hold (with and without a scheme)."""
         values = [form for value in self.headers.values() for form in (value, value.rpartition(" ")[2])]
         return tuple(value for value in (self.api_key, *values) if value)
 

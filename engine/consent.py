@@ -66,7 +66,7 @@ async def consent_to(run: JobRun, item: Ready, prepared: Prepared, step: Step | 
             return Consent("allow", policy=verdict)
         case Choice.DENY:
             why = kit.messages(run.texts.language)(verdict.why.key, **verdict.why.values)
-            return Consent("deny", run.texts("result.denied", why=why), f"denied: {why}")
+            return Consent("deny", run.texts("result.denied", why=why.rstrip(" .。")), f"denied: {why}")
         case Choice.ASK:
             return await _person(run, item, prepared, verdict, step)
     assert_never(verdict.decision)

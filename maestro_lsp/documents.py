@@ -73,6 +73,18 @@ def _characters(line: str, units: int, encoding: str) -> int:
     return len(line)
 
 
+def split_lines(text: str) -> list[str]:
+    """The lines of a text without their ends."""
+    return _EOL.split(text)
+
+
+def units(text: str, encoding: str) -> int:
+    """The length of a text in the units of a position encoding."""
+    if text.isascii() or encoding == "utf-32":
+        return len(text)
+    return len(text.encode(_CODECS[encoding], "surrogatepass")) // _UNIT_BYTES[encoding]
+
+
 def apply_changes(text: str, changes: Sequence[Change], encoding: str) -> str:
     """The text after changes that were made one after the other."""
     for change in changes:
@@ -88,6 +100,14 @@ def apply_changes(text: str, changes: Sequence[Change], encoding: str) -> str:
 def text_between(text: str, start: Place, end: Place, encoding: str) -> str:
     """The part of a text between two positions."""
     return text[offset_at(text, start, encoding) : offset_at(text, end, encoding)]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An open buffer as it was at one moment."""
+
+    version: int | None
+    text: str
 
 
 @dataclass(slots=True)
@@ -143,6 +163,15 @@ class Documents:
         """The text of an open buffer."""
         document = self._open.get(uri)
         return None if document is None else document.text
+
+    def snapshot(self, uri: str) -> Snapshot | None:
+        """An open buffer as it is now."""
+        document = self._open.get(uri)
+        return None if document is None else Snapshot(document.version, document.text)
+
+    def uris(self) -> list[str]:
+        """The open buffers."""
+        return list(self._open)
 
     async def read(self, path: Path) -> dict[str, object] | None:
         """The engine's question for a buffer: ``engine.Buffer`` as plain data, None if it is not open."""

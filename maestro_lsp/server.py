@@ -17,6 +17,7 @@ from maestro_lsp.convert import rpc_error
 from maestro_lsp.documents import Change, Place
 from maestro_lsp.features.commands import cancel_job, dispatch
 from maestro_lsp.features.pages import Pages
+from maestro_lsp.features.pieces import Pieces
 from maestro_lsp.features.requests import Desk
 from maestro_lsp.protocol import COMMANDS, PROTOCOL_VERSION
 from maestro_lsp.repairs import RepairedServer
@@ -59,7 +60,9 @@ def make_server() -> RepairedServer:
     )
     server.on_stop(session.close)
     _register_life(server, session)
-    _register_documents(server, session, pages)
+    pieces = Pieces(session)
+    _register_documents(server, session, pages, pieces)
+    _register_pieces(server, pieces)
     return server
 
 
@@ -98,7 +101,7 @@ def _register_life(server: RepairedServer, session: Session) -> None:
             logger.info("%s had ended before it was cancelled", job_id)
 
 
-def _register_documents(server: RepairedServer, session: Session, pages: Pages) -> None:
+def _register_documents(server: RepairedServer, session: Session, pages: Pages, pieces: Pieces) -> None:
     """All plain functions: an async one begins later than it is called, maybe after the next change."""
     documents = session.documents
 
@@ -107,11 +110,13 @@ def _register_documents(server: RepairedServer, session: Session, pages: Pages) 
         found = params.text_document
         documents.opened(found.uri, found.version, found.text)
         session.background.spawn(documents.check_opened(found.uri))
+        pieces.look(found.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def changed(params: types.DidChangeTextDocumentParams) -> None:
         changes = [_change(change) for change in params.content_changes]
         documents.changed(params.text_document.uri, params.text_document.version, changes)
+        pieces.look(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_SAVE, types.SaveOptions(include_text=False))
     def saved(params: types.DidSaveTextDocumentParams) -> None:
@@ -123,6 +128,15 @@ def _register_documents(server: RepairedServer, session: Session, pages: Pages) 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def closed(params: types.DidCloseTextDocumentParams) -> None:
         documents.closed(params.text_document.uri)
+        pieces.closed(params.text_document.uri)
+
+
+def _register_pieces(server: RepairedServer, pieces: Pieces) -> None:
+    quick_fixes = types.CodeActionOptions([types.CodeActionKind.QuickFix])
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, quick_fixes)
+    async def actions(params: types.CodeActionParams) -> list[types.CodeAction]:
+        return await pieces.fixes(params)
 
 
 def _change(change: types.TextDocumentContentChangeEvent) -> Change:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -68,6 +68,8 @@ class Abilities:
     configuration: bool = False
     approve: bool = False
     input: bool = False
+    quick_fixes: bool = False
+    versioned_edits: bool = False
 
 
 def abilities_of(sent: types.ClientCapabilities) -> Abilities:
@@ -75,12 +77,15 @@ def abilities_of(sent: types.ClientCapabilities) -> Abilities:
     window, workspace, experimental = sent.window, sent.workspace, sent.experimental
     ours = experimental.get(SECTION) if isinstance(experimental, Mapping) else None
     ours = ours if isinstance(ours, Mapping) else {}
+    actions = sent.text_document and sent.text_document.code_action
     return Abilities(
         progress=bool(window and window.work_done_progress),
         documents=bool(window and window.show_document and window.show_document.support),
         configuration=bool(workspace and workspace.configuration),
         approve=bool(ours.get("approve")),
         input=bool(ours.get("input")),
+        quick_fixes=bool(actions and actions.code_action_literal_support),
+        versioned_edits=bool(workspace and (edits := workspace.workspace_edit) and edits.document_changes),
     )
 
 
@@ -95,6 +100,8 @@ class Session:
         self.by = "client"
         self.can = Abilities()
         self.listener: Listener | None = None
+        self.workspace: Path | None = None
+        self.configured: Callable[[], None] = lambda: None
         self._settings: Mapping[str, Any] = {}
         self._overrides: dict[str, Any] = {}
         self._told: set[str] = set()
@@ -119,6 +126,15 @@ class Session:
         if text not in self._told:
             self._told.add(text)
             self.show(kind, text)
+
+    async def opened(self) -> None:
+        """Wait until workspace, configuration and store were tried."""
+        await self._opened.wait()
+
+    @property
+    def config(self) -> EngineConfig:
+        """What is configured; the defaults where there is no client."""
+        return EngineConfig() if self._client is None else self._client.config
 
     async def client(self) -> Client:
         """The engine's client, once its store is open. Raises what keeps it from being usable."""
@@ -239,7 +255,8 @@ class Session:
 
     async def _open(self, params: types.InitializeParams) -> None:
         try:
-            client = Client(_workspace(params), EngineConfig(), by=self.by)
+            self.workspace = _workspace(params)
+            client = Client(self.workspace, EngineConfig(), by=self.by)
             await client.open()
             self._client = client
             self._bridge = Bridge(client, self.server, self, self.say, self.can.progress)
@@ -275,6 +292,7 @@ class Session:
             return
         self._fault = None
         client.config = loaded.config
+        self.configured()
         for notice in loaded.warnings:
             self.show_once(types.MessageType.Warning, notice.text(self.language))
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from engine.core.errors import IllegalMove, LeaseLost, NotFound
 from engine.core.jobs import ENDED, Counters, JobStatus, sources_of
 from engine.core.outcome import ABORT, UNSETTLED
-from engine.core.records import Event, Leaving, Lease, NewRequest, canonical
-from engine.store.rows import dump
+from engine.core.records import Event, Lease, Leaving, NewRequest, canonical
 from engine.core.views import iso
+from engine.store.rows import dump
 from engine.store.sqlite import Database
 
 

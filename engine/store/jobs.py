@@ -9,7 +9,7 @@ from dataclasses import replace
 from engine.core.errors import BadArgument, IllegalMove, LeaseLost, NotFound
 from engine.core.jobs import ENDED, PARKED, RETRYABLE, Counters, Job, JobStatus, Owner
 from engine.core.outcome import PieceRunResult
-from engine.core.records import Event, Leaving, Lease, NewJob, NewRequest, canonical
+from engine.core.records import Event, Lease, Leaving, NewJob, NewRequest, canonical
 from engine.store.base import StoreBase
 from engine.store.rows import dump, job_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.core.jobs import Counters, TurnState, Usage
-from engine.core.records import Comment, Event, Intent, Leaving, Lease, Message, Step, StepResult
+from engine.core.records import Comment, Event, Intent, Lease, Leaving, Message, Step, StepResult
 from engine.core.tooling import FileChange
 from engine.store.base import StoreBase
 from engine.store.jobs import as_json

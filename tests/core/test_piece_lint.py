@@ -474,18 +474,18 @@ def test_the_pure_yaml_parser_reads_the_same_tree() -> None:
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_yaml_is_refused_in_no_time(case: str) -> None:
     text, code = HOSTILE[case]
-    began = time.perf_counter()
+    began = time.process_time()
     checked = lint(text)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 4
     assert checked.piece is None
     assert code in [p.code for p in checked.problems if p.severity == "error"]
 
 
 def test_many_faults_are_counted_but_not_all_listed() -> None:
     faults = "".join(f"keyy{n}: 1\n" for n in range(9_000))
-    began = time.perf_counter()
+    began = time.process_time()
     checked = lint(faults)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 4
     assert checked.piece is None
     assert len(checked.problems) == 100
 
@@ -563,9 +563,9 @@ def test_problems_come_in_the_order_of_the_file() -> None:
 
 
 def never_worse_than_problems(source: str | bytes) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     checked = lint(source)
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 4
     assert (checked.piece is None) is has_errors(checked.problems)
     for problem in checked.problems:
         assert problem.span.line >= 0 and problem.span.column >= 0

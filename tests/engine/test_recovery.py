@@ -182,3 +182,20 @@ async def test_a_command_that_was_cut_off_is_reported_as_unknown_and_not_run_aga
         end = await it.until_rest(job)
         assert "not known" in (end.result or "")
         assert (it.workspace / "effects.txt").read_text() == "x\n"
+
+
+async def test_what_a_cut_off_write_left_beside_its_file_is_removed(tmp_path: Path) -> None:
+    def script(request):  # type: ignore[no-untyped-def]
+        if request.results("Write"):
+            return call("complete", status="success", result="done")
+        return call("Write", file_path="b.txt", content="b\n")
+
+    async with rig(tmp_path, script, pieces={"one": ONE}, start_engine=False) as it:
+        job = await it.start(piece="one")
+        await run_and_kill(it, None, crash_at="effect:Write")
+        (call_id,) = [e["callId"] for e in await it.client.events(job) if e["kind"] == "tool_call"]
+        (it.workspace / f".maestro-{call_id}-0badf00d.tmp").write_text("half of b")
+        await it.engine()
+        await it.until_rest(job)
+        assert [path.name for path in it.workspace.iterdir() if path.is_file()] == ["b.txt"]
+        assert [change.path for change in await it.client.changes(job)] == ["b.txt"]

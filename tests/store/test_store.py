@@ -93,7 +93,9 @@ def test_a_fenced_off_owner_writes_nothing(store: Store) -> None:
     before = store.job_events(old.job_id)
     for write in (
         lambda: store.settle(old, PieceRunResult(JobStatus.SUCCEEDED), 4.0, counters=Counters()),
-        lambda: store.append(old, 4.0, 1, [Message("user", b"{}")], turn=TurnState(), usage=Usage(), counters=Counters()),
+        lambda: store.append(
+            old, 4.0, 1, [Message("user", b"{}")], turn=TurnState(), usage=Usage(), counters=Counters()
+        ),
         lambda: store.begin_step(old, Intent("c", 1, 1, "Write", "write", "{}", "d"), 4.0),
         lambda: store.set_brief_fields(old, 4.0, {"goal": "x"}),
         lambda: store.requeue(old, 4.0),

