@@ -136,10 +136,13 @@ async def _deliver_news(run: JobRun) -> None:
 
 async def _ask_model(run: JobRun) -> Reply:
     def on_delta(delta: Delta) -> None:
+        # An empty delta: the reply begins anew after a fault, and what was streamed is void.
         if delta.text:
             run.live("text", delta=run.kit.redact(delta.text))
         if delta.reasoning:
             run.live("reasoning", delta=run.kit.redact(delta.reasoning))
+        if not delta.text and not delta.reasoning:
+            run.live("text", full="")
 
     request = ModelRequest(
         messages=[message.body for message in run.messages],

@@ -78,6 +78,7 @@ class Service:
         live: Live = lambda job_id, kind, body: None,
         on_stored: Callable[[], None] = lambda: None,
         extras: Extras = NO_EXTRAS,
+        only: str | None = None,
     ) -> None:
         self.workspace = workspace
         self.config = config
@@ -87,6 +88,7 @@ class Service:
         self._live = live
         self._on_stored = on_stored
         self._extras = extras
+        self._only = only
         self._store: Store | None = None
         self._registry = ShellRegistry()
         self.worker: Worker | None = None
@@ -102,7 +104,7 @@ class Service:
             if trusted is None:
                 trusted = await self._db(store.meta, "trusted") == "1"
             owner = this_process(new_id("w"))
-            self.worker = Worker(self._kit(store, trusted), owner, known_dead)
+            self.worker = Worker(self._kit(store, trusted), owner, known_dead, self._only)
             if self._stopped:
                 self.worker.stop()
             await self.worker.run(until_idle=until_idle, idle_s=idle_s)

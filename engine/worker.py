@@ -17,7 +17,7 @@ from engine.core.errors import EngineError, FaultyPiece, LeaseLost, StoreFault
 from engine.core.jobs import ENDED, Job, JobStatus, Owner
 from engine.core.outcome import PieceRunResult
 from engine.core.piece import Piece, piece_from_json
-from engine.core.records import Lease
+from engine.core.records import Event, Lease
 from engine.core.tooling import tools_bytes
 from engine.kit import JobRun, Kit, log, traced
 from engine.piece_runner import PieceEnd, run_piece
@@ -32,13 +32,20 @@ class _Working:
 
 class Worker:
     """Works the queue of one store. ``is_dead(pid, start, boot)`` tells whether another owner's process is
-    gone.
+    gone. ``only`` is a job: then nothing but it and its children is taken.
     """
 
-    def __init__(self, kit: Kit, owner: Owner, is_dead: Callable[[int, str, str], bool]) -> None:
+    def __init__(
+        self,
+        kit: Kit,
+        owner: Owner,
+        is_dead: Callable[[int, str, str], bool],
+        only: str | None = None,
+    ) -> None:
         self.kit = kit
         self.owner = owner
         self._is_dead = is_dead
+        self._only = only
         self._working: dict[Lease, _Working] = {}
         self._wake = asyncio.Event()
         self._stopping = False
@@ -127,8 +134,9 @@ class Worker:
 
     async def _claim_all(self) -> None:
         while not self._stopping and len(self._working) < (self._slots or 1):
+            lease_s = self.kit.config.leases.lease_s
             job = await self.kit.db(
-                self.kit.store.claim, self.owner, self.kit.clock.now(), self.kit.config.leases.lease_s
+                self.kit.store.claim, self.owner, self.kit.clock.now(), lease_s, self._only
             )
             if job is None:
                 return
@@ -263,6 +271,7 @@ class Worker:
             request=end.request,
             comment=comment,
             leaving=end.leaving,
+            events=_faults(end),
         )
 
     async def _cancelled(self, job: Job, lease: Lease, run: JobRun | None) -> None:
@@ -283,6 +292,15 @@ class Worker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _faults(end: PieceEnd) -> list[Event]:
+    """What went wrong outside the model's work, for those who show or count faults."""
+    result = end.result
+    if result.status is not JobStatus.FAILED:
+        return []
+    body = {"code": result.reason, "message": result.result, "retryable": result.retryable}
+    return [Event("error", body)]
 
 
 def _failed(reason: str, text: str) -> PieceEnd:

@@ -186,6 +186,7 @@ class PieceRunResult:
     result: str = ""
     summary: str = ""
     forced: bool = False
+    retryable: bool = False
 
 
 def map_movement_result(
@@ -218,4 +219,5 @@ def map_movement_result(
         result=outcome.result,
         summary=outcome.summary,
         forced=outcome.forced,
+        retryable=outcome.retryable,
     )

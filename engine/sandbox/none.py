@@ -4,9 +4,11 @@ its children.
 
 from __future__ import annotations
 
+import locale
 import os
 import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from engine.core.errors import NotConfigured
@@ -52,6 +54,18 @@ _FIXED = {
 }
 
 
+@cache
+def _is_installed(name: str) -> bool:
+    """Whether the machine has a locale; bash warns in every output about one it has not."""
+    before = locale.setlocale(locale.LC_CTYPE)
+    try:
+        locale.setlocale(locale.LC_CTYPE, name)
+    except locale.Error:
+        return False
+    locale.setlocale(locale.LC_CTYPE, before)
+    return bool(name)
+
+
 class NoSandbox:
     """``Commands`` without a sandbox; ``environ`` is what the scrubbed environment is taken from."""
 
@@ -93,4 +107,7 @@ class NoSandbox:
         keys.
         """
         kept = {name: self._environ[name] for name in _KEPT if name in self._environ}
+        for name in ("LANG", "LC_ALL", "LC_CTYPE"):
+            if not _is_installed(kept.get(name, "")):
+                kept.pop(name, None)
         return {"LANG": "C.UTF-8", **kept, **_FIXED, **extra}

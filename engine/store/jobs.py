@@ -77,9 +77,9 @@ class JobsPart(StoreBase):
         )
         return new.new_task_id, depth
 
-    def claim(self, owner: Owner, now: float, lease_s: float) -> Job | None:
+    def claim(self, owner: Owner, now: float, lease_s: float, only: str | None = None) -> Job | None:
         """Take the oldest queued job under a lease, or None. Starts its next run. An idle look at the queue
-        takes no lock.
+        takes no lock. ``only`` takes nothing but that job and its children.
         """
         if self.db.one("anything_queued", now=now) is None:
             return None
@@ -91,6 +91,7 @@ class JobsPart(StoreBase):
                 start=owner.start,
                 boot=owner.boot,
                 lease_until=now + lease_s,
+                only=only,
                 now=now,
             )
             if row is None:
@@ -155,6 +156,7 @@ class JobsPart(StoreBase):
         request: NewRequest | None = None,
         comment: tuple[str, str] | None = None,
         leaving: Leaving | None = None,
+        events: Sequence[Event] = (),
     ) -> JobStatus:
         """End a run: park the job or end it, in one transaction with the end of its movement, its request,
         its events and its parent's wake-up.
@@ -174,6 +176,7 @@ class JobsPart(StoreBase):
             if leaving is not None:
                 self._leave(lease, leaving, counters, now)
             request = request if end.status in PARKED else None
+            self._events(lease.job_id, now, events)
             self._end_run(lease, end, now, counters, restores, request)
             if request is not None:
                 self._store_request(lease, request, now)

@@ -17,6 +17,10 @@ UPDATE jobs
 SET status = 'running', owner = :owner, owner_pid = :pid, owner_start = :start, owner_boot = :boot, fence = fence + 1, run = run + 1,
     lease_until = :lease_until, not_before = NULL, updated_at = :now
 WHERE job_id = (SELECT job_id FROM jobs WHERE status = 'queued' AND (not_before IS NULL OR not_before <= :now)
+                  AND (:only IS NULL OR job_id IN (
+                    WITH RECURSIVE family (job_id) AS (
+                      SELECT :only UNION ALL SELECT j.job_id FROM jobs j JOIN family f ON j.parent_id = f.job_id)
+                    SELECT job_id FROM family))
                 ORDER BY queued_at, job_id LIMIT 1)
   AND status = 'queued'
 RETURNING *;

@@ -109,7 +109,7 @@ class Run:
             await self._say_what_starts(task_id, piece)
         restore = self._catch_signals()
         try:
-            async with hosted(self.client, self._live) as service:
+            async with hosted(self.client, self._live, self.job_id) as service:
                 following = asyncio.create_task(self.client.follow(self._events, after=since))
                 try:
                     await self._watch(following, service)

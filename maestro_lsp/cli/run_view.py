@@ -61,7 +61,6 @@ class TextView:
             "cache": self._cache,
             "context": self._context,
             "comment": self._comment,
-            "error": self._error,
         }
 
     def event(self, event: Event) -> None:
@@ -72,6 +71,8 @@ class TextView:
 
     def live(self, job_id: str, kind: str, body: Mapping[str, Any]) -> None:
         """Show what streams: the model's text, the output of commands."""
+        if "full" in body and self._streamed:
+            self._show("  ↻", self._terminal.text("cli.run.begins_anew"), "yellow")
         delta = clean(str(body.get("delta", "")))
         if not delta or kind not in ("text", "tool_output"):
             return
@@ -137,6 +138,3 @@ class TextView:
         self._show(
             "  ·", self._terminal.text("cli.run.comment", author=event["author"], text=event["text"]), "dim"
         )
-
-    def _error(self, event: Event) -> None:
-        self._show("  !", str(event["message"]), "yellow")

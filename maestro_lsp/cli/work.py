@@ -25,18 +25,22 @@ def silent(job_id: str, kind: str, body: dict[str, Any]) -> None:
     """Show nothing that streams."""
 
 
-def engine_on(client: Client, live: Live = silent) -> Service:
-    """An engine on a client's store, with its configuration. Its log goes to the log file."""
+def engine_on(client: Client, live: Live = silent, only: str | None = None) -> Service:
+    """An engine on a client's store, with its configuration; ``only`` for one job and its children. Its log
+    goes to the log file.
+    """
     log_to_file()
-    return Service(client.workspace, client.store_file, client.config, live=live, on_stored=client.poke)
+    return Service(
+        client.workspace, client.store_file, client.config, live=live, on_stored=client.poke, only=only
+    )
 
 
 @asynccontextmanager
-async def hosted(client: Client, live: Live) -> AsyncIterator[asyncio.Task[None]]:
-    """An engine at work on a client's store; the task that is its main loop. It ends in order, with the
-    block.
+async def hosted(client: Client, live: Live, only: str) -> AsyncIterator[asyncio.Task[None]]:
+    """An engine at work on one job of a client's store; the task that is its main loop. It ends in order,
+    with the block.
     """
-    service = engine_on(client, live)
+    service = engine_on(client, live, only)
     working = asyncio.create_task(service.run(), name="engine")
     try:
         yield working

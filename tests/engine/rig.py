@@ -70,15 +70,9 @@ class Rig:
             if test(detail):
                 return detail
             if asyncio.get_running_loop().time() > end:
-                events = [
-                    f"{e['kind']} { ({k: v for k, v in e.items() if k not in ('jobId', 'seq', 'at', 'kind')}) }"[
-                        :300
-                    ]
-                    for e in await self.client.events(job_id)
-                ]
+                events = "\n".join(str(event)[:300] for event in await self.client.events(job_id))
                 raise AssertionError(
-                    f"{detail.status} {detail.wait_reason} {detail.reason} {detail.result}\n"
-                    + "\n".join(events)
+                    f"{detail.status} {detail.wait_reason} {detail.reason} {detail.result}\n{events}"
                 )
             await asyncio.sleep(0.01)
 

@@ -174,6 +174,10 @@ async def test_guards_and_faults_end_a_job_with_their_reason(
         job = await it.start(piece="one")
         end = await it.until_rest(job)
         assert (end.status, end.reason) == (status, reason)
+        faults = [event for event in await it.client.events(job) if event["kind"] == "error"]
+        assert [(fault["code"], fault["retryable"]) for fault in faults] == (
+            [(reason, True)] if status == "failed" else []
+        )
 
 
 async def test_text_alone_is_reminded_and_from_then_on_a_tool_is_required(tmp_path: Path) -> None:
@@ -191,7 +195,8 @@ async def test_text_alone_is_reminded_and_from_then_on_a_tool_is_required(tmp_pa
 
 async def test_a_tool_that_is_not_permitted_here_is_answered_with_those_that_are(tmp_path: Path) -> None:
     piece = ONE.replace("edit: true", "edit: false").replace("[Read, Write, Edit]", "[Read]") + (
-        "  - name: other\n    edit: true\n    persona: x\n    instruction: x\n    allowed_tools: [Write]\n    rules: []\n"
+        "  - name: other\n    edit: true\n    persona: x\n    instruction: x\n"
+        "    allowed_tools: [Write]\n    rules: []\n"
     )
     async with rig(tmp_path, [call("Write", file_path="a", content="x"), DONE], pieces={"one": piece}) as it:
         job = await it.start(piece="one")

@@ -64,8 +64,8 @@ def orphan(store_file: Path, *, age_s: float = 0.0, crashes: int = 0) -> None:
     db = Database(store_file)
     with db.tx():
         db._db.execute(
-            "UPDATE jobs SET owner = 'w-dead', owner_pid = 999999, owner_start = '1', owner_boot = ?, updated_at = ?, "
-            "counters = json_set(counters, '$.crashes', ?) WHERE status = 'running'",
+            "UPDATE jobs SET owner = 'w-dead', owner_pid = 999999, owner_start = '1', owner_boot = ?, "
+            "updated_at = ?, counters = json_set(counters, '$.crashes', ?) WHERE status = 'running'",
             (boot_id(), time.time() - age_s, crashes),
         )
     db.close()

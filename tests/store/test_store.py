@@ -67,6 +67,17 @@ def test_a_submitted_job_is_claimed_once_in_order(store: Store) -> None:
     assert store.claim(OWNER, 3.0, 30.0) is None
 
 
+def test_an_engine_for_one_job_takes_only_it_and_its_children(store: Store) -> None:
+    store.submit(new(), 1.0)
+    _, mine = store.submit(new(), 2.0)
+    first = store.claim(OWNER, 3.0, 30.0, mine)
+    assert first is not None and first.job_id == mine
+    _, child = store.submit(new(parent_id=mine), 4.0)
+    second = store.claim(OWNER, 5.0, 30.0, mine)
+    assert second is not None and second.job_id == child
+    assert store.claim(OWNER, 6.0, 30.0, mine) is None
+
+
 def test_events_have_no_gaps_and_tell_each_move(store: Store) -> None:
     _, job = store.submit(new(), 1.0)
     lease = claimed(store)
@@ -215,7 +226,7 @@ def test_unknown_things_are_named(store: Store) -> None:
 
 
 def test_claiming_uses_the_queue_index(store: Store) -> None:
-    plan = store.db.explain("claim", owner="w", pid=1, start="", boot="", lease_until=1.0, now=1.0)
+    plan = store.db.explain("claim", owner="w", pid=1, start="", boot="", lease_until=1.0, only=None, now=1.0)
     assert "jobs_queued" in plan and "SCAN jobs\n" not in plan
 
 
