@@ -37,7 +37,8 @@ def attach(
     if selection is not None:
         name, text = selection
         number = 1 + sum(1 for _ in folder.glob("selection-*"))
-        target = folder / f"selection-{number}{Path(name).suffix}"
+        suffix = Path(name.partition(":")[0]).suffix
+        target = folder / f"selection-{number}{suffix}"
         target.write_text(f"{name}\n\n{text}", "utf-8", newline="")
         listed[str(target.relative_to(workspace))] = None
     return list(listed)

@@ -368,7 +368,11 @@ class Client:
 
 def expanded(folders: Sequence[str]) -> list[Path]:
     """Configured folders as paths, with ``~`` as the person's home."""
-    return [Path(folder).expanduser() for folder in folders]
+    found = []
+    for folder in folders:
+        with suppress(RuntimeError):  # there is no such person
+            found.append(Path(folder).expanduser())
+    return found
 
 
 def title_of(instruction: str) -> str:

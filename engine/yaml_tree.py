@@ -27,10 +27,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 _SYNTAX: Final = (
     ("mapping values are not allowed", "yaml_colon"),
+    ("tab character", "yaml_tab"),
     ("cannot start any token", "yaml_character"),
     ("unexpected end of stream", "yaml_unclosed"),
     ("maximum nesting depth", "too_deep"),
     ("expected ',' or", "yaml_unclosed"),
+    ("did not find expected node content", "yaml_unclosed"),
     ("did not find expected key", "yaml_indent"),
     ("did not find expected '-' indicator", "yaml_indent"),
     ("expected <block end>", "yaml_indent"),

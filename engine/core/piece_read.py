@@ -98,7 +98,21 @@ class Report:
         if near is None:
             self.add(severity, code, span, name=name, **values)
         else:
-            self.add(severity, code, span, near, name=name, near=near, **values)
+            self.add(severity, code, span, as_scalar(near), name=name, near=near, **values)
+
+
+def as_scalar(text: str) -> str:
+    """A name as it may stand in a YAML file: quoted where plain it would mean something else."""
+    plain = re.fullmatch(r"[^\W\d_](?:[\w.-]|(?<=\w) (?=\w))*", text)
+    return (
+        text
+        if plain and text.lower() not in _WORDS
+        else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    )
+
+
+_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+"""What other YAML readers take for something else than text."""
 
 
 def shown(text: str) -> str:

@@ -36,6 +36,7 @@ class Options:
     """How the demo is run. ``keep`` is a folder that stays, None for a temporary one."""
 
     serve: bool
+    editor: str | None
     port: int
     answer: str | None
     keep: Path | None
@@ -51,7 +52,11 @@ def run(argv: Sequence[str]) -> int:
     say = catalogue(options.language)
     screen = Screen(terminal, min(terminal.columns(), _WIDEST) - (2 if terminal.tty else 0))
     try:
-        return asyncio.run(_serve(screen, say, options) if options.serve else _demo(screen, say, options))
+        if options.serve:
+            return asyncio.run(_serve(screen, say, options))
+        if options.editor is not None:
+            return asyncio.run(_in_neovim(say, options))
+        return asyncio.run(_demo(screen, say, options))
     except (KeyboardInterrupt, asyncio.CancelledError):
         screen.progress(None)
         screen.show([(), row((say("demo.interrupted"), "dim"))])
@@ -66,6 +71,7 @@ def _options(argv: Sequence[str], terminal: Terminal) -> Options:
         parser.add_argument(name, help=terminal.text(f"demo.arg.{key}").replace("%", "%%"), **more)  # type: ignore[arg-type]
 
     add("--serve", "serve", action="store_true")
+    add("--editor", "editor", choices=("nvim",))
     add("--port", "port", type=int, metavar="N", default=0)
     add("--answer", "answer", metavar="TEXT")
     add("--keep", "keep", type=Path, metavar="DIR")
@@ -76,7 +82,7 @@ def _options(argv: Sequence[str], terminal: Terminal) -> Options:
         raise BadArgument("demo.bad_port", port=read.port)
     if read.keep is not None and read.keep.exists() and any(read.keep.iterdir()):
         raise BadArgument("demo.keep_not_empty", path=str(read.keep))
-    return Options(read.serve, read.port, read.answer, read.keep, read.speed, read.lang)
+    return Options(read.serve, read.editor, read.port, read.answer, read.keep, read.speed, read.lang)
 
 
 # --- the demo -------------------------------------------------------------------------------------------
@@ -111,6 +117,19 @@ async def _demo(screen: Screen, say: Say, options: Options) -> int:
                 play = Play(client, screen, person, say, workspace, options.speed == "normal")
                 succeeded = await play.run(say("demo.instruction"), options.language)
         return await _check(screen, say, workspace, options, succeeded)
+
+
+async def _in_neovim(say: Say, options: Options) -> int:
+    """The demo's task in a real Neovim, which a person works in as ever. Neovim's exit status."""
+    from maestro_lsp.demo.nvim import run_nvim
+
+    with _Folder(options.keep) as folder:
+        make_sample(folder / "shop")
+        (folder / "state").mkdir()
+        delay = _DELAY_S if options.speed == "normal" else 0.0
+        async with _ended_by_signals(), story_server(delay=delay) as model:
+            environment = _environment(model.base_url, folder / "state")
+            return await run_nvim(folder, environment, say, options.language)
 
 
 async def _check(screen: Screen, say: Say, workspace: Path, options: Options, succeeded: bool) -> int:

@@ -1,0 +1,124 @@
+"""What the plugin says and explains, without a person: run by Neovim itself, no server needed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.editors.nvim.driver import PLUGIN, nvim_or_skip
+
+
+def lua(code: str, folder: Path) -> Any:
+    """What a Lua function body returns inside Neovim, with the plugin on its path."""
+    script = folder / "script.lua"
+    told = f"vim.opt.runtimepath:prepend({json.dumps(str(PLUGIN))})\nlocal function body()\n{code}\nend\n"
+    script.write_text(f"{told}io.stdout:write(vim.json.encode(body()))\n", encoding="utf-8")
+    done = subprocess.run(
+        [nvim_or_skip(), "--clean", "--headless", "-l", str(script)],
+        env={"HOME": str(folder), "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=20,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_both_languages_have_the_same_texts_with_the_same_places_for_values(tmp_path: Path) -> None:
+    languages = "{ require('maestro.messages.en'), require('maestro.messages.ja') }"
+    english, japanese = lua(f"return {languages}", tmp_path)
+    assert english.keys() == japanese.keys()
+    for key, text in english.items():
+        assert set(re.findall(r"{\w+}", text)) == set(re.findall(r"{\w+}", japanese[key])), key
+
+
+def test_every_text_that_the_code_names_exists_and_none_is_idle(tmp_path: Path) -> None:
+    texts = set(lua("return vim.tbl_keys(require('maestro.messages.en'))", tmp_path))
+    sources = [*(PLUGIN / "lua/maestro").glob("*.lua"), PLUGIN / "plugin/maestro.lua"]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    families = tuple(re.findall(r"'(\w+\.)' \.\.", code))
+    named = set(re.findall(r"messages\.text\(\s*'([\w.]+)'(?! \.\.)", code))
+    said = " ".join(re.findall(r"\bsaid\([^)]*\)", code))
+    named |= {f"health.{key}" for key in re.findall(r"'(\w+)'", said)}
+    assert named <= texts
+    quoted = set(re.findall(r"'([\w.]+)'", code))
+    idle = {key for key in texts - named - quoted if not key.startswith(families)}
+    assert not idle
+
+
+@pytest.mark.parametrize(
+    ("typed", "settings", "instruction"),
+    [
+        ("Make it so", [], "Make it so"),
+        ("piece=code  mode=ask a=b stays", {"piece": "code", "mode": "ask"}, "a=b stays"),
+        ("piece=code", {"piece": "code"}, ""),
+        ("テストを直す piece=code", [], "テストを直す piece=code"),
+        ("", [], ""),
+    ],
+)
+def test_only_leading_words_are_settings(
+    tmp_path: Path, typed: str, settings: object, instruction: str
+) -> None:
+    code = f"return {{ require('maestro.start').parse({json.dumps(typed, ensure_ascii=False)}) }}"
+    assert lua(code, tmp_path) == [settings, instruction]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("rm -rf a\nb\r\tc", "rm -rf a\\nb\\r\\tc"),
+        ("price\u202e.txt", "price<202e>.txt"),
+        ("zero\u200bwidth \x1b[31m", "zero<200b>width ^[[31m"),
+        ("切り捨て", "切り捨て"),
+    ],
+)
+def test_nothing_hidden_in_outside_text_reaches_the_screen_as_it_is(
+    tmp_path: Path, text: str, shown: str
+) -> None:
+    told = "vim.json.decode([==[" + json.dumps(text) + "]==])"
+    assert lua(f"return require('maestro.text').oneline({told})", tmp_path) == shown
+
+
+@pytest.mark.parametrize(("width", "shown"), [(20, "日本語のテスト"), (7, "日本語…"), (1, "…")])
+def test_texts_are_cut_by_screen_cells(tmp_path: Path, width: int, shown: str) -> None:
+    assert lua(f"return require('maestro.text').cut('日本語のテスト', {width})", tmp_path) == shown
+
+
+def test_the_configuration_is_one_table_that_announces_what_the_handlers_answer(tmp_path: Path) -> None:
+    told = lua(
+        "local c = vim.lsp.config.maestro\n"
+        "return { cmd = c.cmd, experimental = c.capabilities.experimental,"
+        " handlers = vim.tbl_keys(c.handlers), options = vim.tbl_keys(c.init_options) }",
+        tmp_path,
+    )
+    assert told["cmd"] == ["maestro-lsp", "--stdio"]
+    assert told["experimental"] == {"maestro": {"approve": True, "input": True}}
+    assert {"maestro/approve", "maestro/input", "maestro/jobChanged", "maestro/event"} <= set(
+        told["handlers"]
+    )
+    assert told["options"] == [], "whether a workspace is trusted is for its person to say"
+
+
+def test_the_help_names_every_command_in_both_languages(tmp_path: Path) -> None:
+    defined = lua(
+        "require('maestro.commands').define()\n"
+        "return vim.tbl_filter(function(n) return n:match('^LspMaestro') end,"
+        " vim.tbl_keys(vim.api.nvim_get_commands({})))",
+        tmp_path,
+    )
+    assert len(defined) == 7
+    for name in ("maestro.txt", "maestro.jax"):
+        page = (PLUGIN / "doc" / name).read_text()
+        assert {f":{command}" for command in defined} <= set(re.findall(r"\*(:LspMaestro\w+)\*", page))
+        too_wide = [line for line in page.splitlines()[1:] if _cells(line) > 78]
+        assert not too_wide
+
+
+def _cells(line: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in line)
