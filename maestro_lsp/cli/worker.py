@@ -30,6 +30,7 @@ def _worker(args: Namespace, terminal: Terminal) -> int:
 
         from engine import serve_link
 
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
         logging.basicConfig(
             level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
         )
