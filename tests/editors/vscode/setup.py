@@ -47,7 +47,7 @@ def npm_of(folder: Path) -> list[str]:
 def environment(folder: Path) -> dict[str, str]:
     """The environment of npm and its scripts: our Node first, and no question asked."""
     path = os.pathsep.join([str(node_of(folder).parent), os.environ.get("PATH", os.defpath)])
-    return {**os.environ, "PATH": path, "npm_config_nodedir": str(folder / "node"), "CI": "true"}
+    return {**os.environ, "PATH": path, "CI": "true"}
 
 
 def ensure() -> Path:
