@@ -264,7 +264,13 @@ def test(arguments: Sequence[str]) -> int:
     fast = "--fast" in arguments
     options = [argument for argument in arguments if argument != "--fast"]
     started = time.monotonic()
-    status = call("-P", "-m", "pytest", *(["-m", "not slow", "--durations=5"] if fast else []), *options)
+    status = call(
+        "-P",
+        "-m",
+        "pytest",
+        *(["-m", "not slow", "--durations=5", "--numprocesses=auto", "--dist=worksteal"] if fast else []),
+        *options,
+    )
     seconds = time.monotonic() - started
     if fast and seconds > FAST_SECONDS:
         say("dev.py: " + text("slow", seconds=seconds, limit=FAST_SECONDS))

@@ -2,8 +2,12 @@
 
 import os
 import shutil
+import signal
 
 import pytest
+
+# Started with `&`, a shell leaves SIGINT ignored, and every process that a test starts would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ON_CI = os.environ.get("CI", "").lower() in {"true", "1"}
 

@@ -148,7 +148,7 @@ _TOKENS = tuple(
     re.compile(pattern)
     for pattern in (
         r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:(?!-----)[A-Za-z0-9+/=\s\\:,-]){40,}+(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
+        r"(?:(?!-----)[A-Za-z0-9+/=\s\\:,-]){40,}(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
         r"(?<![A-Za-z0-9_-])sk-(?=[A-Za-z_-]{0,80}[0-9])[A-Za-z0-9_-]{16,}+",
         r"(?<![A-Za-z0-9])(?:gh[opusr]_[A-Za-z0-9]{30,}+|github_pat_[A-Za-z0-9_]{22,}+|glpat-[A-Za-z0-9_-]{20,}+)",
         r"(?<![A-Za-z0-9])(?:AKIA|ASIA)[0-9A-Z]{16}(?![A-Za-z0-9])",

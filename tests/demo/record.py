@@ -137,6 +137,7 @@ def svg(tape: Tape) -> str:
     total = lines[-1][0] + HOLD_S
     wide, high = round(COLUMNS * CELL + 2 * MARGIN), ROWS * LINE + BAR + MARGIN
     counts = {at: number for number, (at, _) in enumerate(lines, 1)}
+    last_roll, last_cover = min(0, ROWS - len(lines)) * LINE, min(ROWS, len(lines)) * LINE
     moves = [keyframes(move, counts, total) for move in (roll, uncover)]
     body = [
         f'<text y="{BAR + at * LINE - 5}">{spans(line)}</text>'
@@ -162,9 +163,12 @@ def svg(tape: Tape) -> str:
             ' stroke="#8b949e" stroke-opacity=".4"/>',
             *dots,
             f'<clipPath id="window"><rect y="{BAR}" width="100%" height="{ROWS * LINE}"/></clipPath>',
-            '<g clip-path="url(#window)"><g class="roll" xml:space="preserve">',
+            # The attributes are the last picture, for whoever plays no animation.
+            f'<g clip-path="url(#window)"><g class="roll" transform="translate(0 {last_roll})"'
+            ' xml:space="preserve">',
             *body,
-            f'</g><rect class="uncover" x="1" y="{BAR}" width="{wide - 2}" height="{ROWS * LINE}"',
+            f'</g><rect class="uncover" transform="translate(0 {last_cover})" x="1" y="{BAR}"'
+            f' width="{wide - 2}" height="{ROWS * LINE}"',
             ' fill="#0d1117"/></g>',
             "</svg>\n",
         ]
@@ -190,7 +194,7 @@ def keyframes(move: Callable[[int], str], counts: dict[float, int], total: float
             last = move(count)
             steps.append(f"{100 * at / total:.2f}%{{{last}}}")
     frames = f"@keyframes {name}{{{''.join(steps)}100%{{{end}}}}}"
-    return f".{name}{{{end};animation:{name} {total:.1f}s step-end infinite}}{frames}"
+    return f".{name}{{animation:{name} {total:.1f}s step-end infinite}}{frames}"
 
 
 def main() -> None:

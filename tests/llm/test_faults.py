@@ -379,7 +379,13 @@ def test_ids_that_count_are_not_kept(counted: str) -> None:
 
 @pytest.mark.parametrize(
     "given",
-    ["call_Ab3dE5gH1jK2mN4p", "chatcmpl-tool-0f9a8b7c6d5e4f", "call_8f3k2m9q", "372915846", random_id()],
+    [
+        "call_Ab3dE5gH1jK2mN4p",
+        "chatcmpl-tool-0f9a8b7c6d5e4f",
+        "call_8f3k2m9q",
+        "372915846",
+        pytest.param(random_id(), id="ours"),
+    ],
 )
 def test_random_ids_are_kept(given: str) -> None:
     assert looks_random(given)

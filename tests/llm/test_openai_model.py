@@ -493,13 +493,14 @@ async def test_a_kept_connection_that_the_server_has_closed_costs_no_wait(talk: 
     answered: list[int] = []
 
     async def answer_once_each(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for number in range(2):
-            head = await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
-            if number == 0:
-                answered.append(number)
-                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(BODY) + BODY)
-        writer.close()
+        # Python 3.11.2 does not close the connection of a callback that raised.
+        with contextlib.closing(writer), contextlib.suppress(asyncio.IncompleteReadError):
+            for number in range(2):
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+                if number == 0:
+                    answered.append(number)
+                    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(BODY) + BODY)
 
     server = await asyncio.start_server(answer_once_each, "127.0.0.1", 0)
     async with server:

@@ -67,7 +67,7 @@ async def _asks(it: Editor) -> dict[str, str]:
     changed = (await it.next("maestro/jobChanged"))["params"]
     times = changed.pop("createdAt"), changed.pop("updatedAt")
     assert all(time.endswith("Z") for time in times)
-    assert changed.pop("usage")["reusedPct"] is None
+    assert "reusedPct" in changed.pop("usage"), "null, unless the first call was already answered"
     assert changed == {
         "jobId": job,
         "taskId": ids["taskId"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sqlite3
+import tempfile
 from itertools import pairwise
 from pathlib import Path
 
@@ -356,15 +357,14 @@ class Moves(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.store = Store(Database(Path(f"/tmp/maestro-{new_id('x')}.db")))
+        self.folder = tempfile.TemporaryDirectory(prefix="maestro-test-")
+        self.store = Store(Database(Path(self.folder.name) / "store.db"))
         self.leases: dict[str, Lease] = {}
         self.clock = 0.0
 
     def teardown(self) -> None:
-        path = self.store.db.path
         self.store.close()
-        for suffix in ("", "-wal", "-shm"):
-            Path(f"{path}{suffix}").unlink(missing_ok=True)
+        self.folder.cleanup()
 
     def now(self) -> float:
         self.clock += 1.0

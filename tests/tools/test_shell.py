@@ -70,6 +70,11 @@ def nap(number: int) -> str:
     return f"sleep {number}.{os.getpid():07d}"
 
 
+def unnumbered(value: object) -> str:
+    """A test's id without the process's own number, which differs between test runners."""
+    return str(value).replace(f"{os.getpid():07d}", "N").replace(str(os.getpid()), "N")
+
+
 MARK = f"heartbeat-{os.getpid()}"
 HEARTBEAT = f"while :; do : {MARK}; date +%s%N > beat; sleep 0.05; done"
 
@@ -255,6 +260,7 @@ async def test_a_command_that_ignores_sigterm_is_killed(shell: Shell) -> None:
         f"setsid {nap(62)} &",
         f"(setsid {nap(62)} &)",
     ],
+    ids=unnumbered,
 )
 async def test_a_child_that_keeps_the_pipe_does_not_hold_the_result_and_ends_with_the_command(
     shell: Shell, start: str
@@ -275,6 +281,7 @@ async def test_a_child_that_keeps_the_pipe_does_not_hold_the_result_and_ends_wit
         f"trap '' TERM INT HUP; {HEARTBEAT}",
         f"setsid bash -c \"trap '' TERM; {HEARTBEAT}\" & wait",
     ],
+    ids=unnumbered,
 )
 async def test_cancel_leaves_nothing_within_two_seconds(shell: Shell, command: str) -> None:
     beat = shell.world.root / "beat"
@@ -317,7 +324,9 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("background", [False, True])
-@pytest.mark.parametrize("command", [HEARTBEAT, f"setsid bash -c \"trap '' TERM; {HEARTBEAT}\" & wait"])
+@pytest.mark.parametrize(
+    "command", [HEARTBEAT, f"setsid bash -c \"trap '' TERM; {HEARTBEAT}\" & wait"], ids=unnumbered
+)
 async def test_kill_9_of_the_engine_ends_the_children(world: World, command: str, background: bool) -> None:
     arguments = [str(ROOT), str(world.root), command, *(["background"] if background else [])]
     engine = subprocess.Popen([sys.executable, "-c", ENGINE, *arguments])
