@@ -16,9 +16,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         sys.stdout.write(f"maestro-lsp {__version__}\n")
         return 0
-    from maestro_lsp.cli.dispatch import dispatch
+    try:
+        from maestro_lsp.cli.dispatch import dispatch
 
-    return dispatch(arguments)
+        return dispatch(arguments)
+    except KeyboardInterrupt:  # while modules are still being loaded
+        return 130
 
 
 if __name__ == "__main__":

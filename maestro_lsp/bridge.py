@@ -21,7 +21,7 @@ from typing import Any, Protocol, assert_never
 from lsprotocol.types import MessageType
 
 from engine import Client, EngineError, JobStatus, Request, to_wire
-from maestro_lsp.display import head, plain, sentence, subject
+from maestro_lsp.display import head, plain, sentence, subject, told_event
 from maestro_lsp.ground.rpc import ClientError
 from maestro_lsp.protocol import EVENT, JOB_CHANGED
 from maestro_lsp.steps import (
@@ -171,7 +171,7 @@ class Bridge:
             self._listener.settled(event["requestId"])
         if event["kind"] == "status":
             self._listener.moved(event["from"], event["to"])
-        forward = [Forward(event)] if self.watches.wants_stored(job_id) else []
+        forward = [Forward(told_event(event, self._say))] if self.watches.wants_stored(job_id) else []
         self._send(job_id, *forward, *steps(known, event))
 
     async def _meet(self, job_id: str, seq: int) -> Known:

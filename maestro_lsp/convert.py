@@ -7,6 +7,7 @@ person who mistyped a key would never know.
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import re
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from msgspec import inspect
 from pygls import uris
 
 from engine import BadArgument, EngineError, catalogue, explain
+from maestro_lsp.display import MESSAGE_LIMIT, clip
+from maestro_lsp.faults import os_fault
 from maestro_lsp.protocol import Params
 from maestro_lsp.shapes import PieceInfo, ProblemInfo
 
@@ -40,9 +43,19 @@ def read_params(kind: type[P], arguments: list[object]) -> P:
         data = {"path": "arguments[1]", "expected": "one params object"}
         raise BadArgument("lsp.params.too_many", data=data)
     try:
-        return msgspec.convert({} if sent is None else sent, kind)
+        return msgspec.convert({} if sent is None else _sound(sent), kind)
     except msgspec.ValidationError as error:
         raise _bad_params(kind, str(error)) from None
+
+
+def _sound(sent: object) -> object:
+    """JSON with no half of a surrogate pair, which an editor may cut out of a text and no store can keep."""
+    try:
+        json.dumps(sent, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        text = json.dumps(sent, ensure_ascii=False)
+        return json.loads(text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+    return sent
 
 
 def _bad_params(kind: type[Params], told: str) -> BadArgument:
@@ -100,8 +113,8 @@ def _words(found: inspect.Type) -> str:
     match found:
         case inspect.LiteralType(values=values):
             return " | ".join(str(value) for value in values)
-        case inspect.IntType(ge=least):
-            return "integer" if least is None else f"integer from {least}"
+        case inspect.IntType(ge=least, le=most):
+            return f"integer from {least} to {most}"
         case inspect.BoolType():
             return "true or false"
         case inspect.StrType():
@@ -115,13 +128,16 @@ def _words(found: inspect.Type) -> str:
 def rpc_error(error: Exception, language: str) -> tuple[int, str, object]:
     """Code, one sentence and data of the response for an exception. What is not ours is logged, not shown."""
     if not isinstance(error, EngineError):
-        logger.error("a request failed inside the server", exc_info=error)
+        fault = os_fault(error)
+        logger.error("a request failed inside the server: %s", error, exc_info=None if fault else error)
+        if fault is not None:
+            return fault.code, explain(fault, language), None
         return EngineError.code, catalogue(language)("lsp.internal"), None
     data = dict(error.data)
     problems = data.get("problems")
     if isinstance(problems, list):
         data["problems"] = [problem_info(problem, language) for problem in problems]
-    return error.code, explain(error, language), data or None
+    return error.code, clip(explain(error, language), MESSAGE_LIMIT), data or None
 
 
 def problem_info(problem: Mapping[str, Any], language: str) -> dict[str, Any]:
@@ -157,11 +173,16 @@ def _problem(problem: Any, language: str) -> ProblemInfo:
 
 
 def path_of(uri: str) -> Path | None:
-    """The file of a ``file:`` URI; None for any other (``untitled:`` and its kin have none)."""
-    if not uri.startswith("file:"):
+    """The file of a ``file:`` URI, of this machine also as ``localhost`` (RFC 8089); None for any other
+    (``untitled:`` and its kin have none), and for one that no file system can hold.
+    """
+    scheme, colon, rest = uri.partition(":")
+    if not colon or scheme.lower() != "file":
         return None
-    path = uris.to_fs_path(uri)
-    return Path(path) if path else None
+    if rest.lower().startswith("//localhost/"):
+        rest = f"//{rest[len('//localhost') :]}"
+    path = uris.to_fs_path(f"file:{rest}")
+    return Path(path) if path and "\0" not in path else None
 
 
 def uri_of(path: Path) -> str:

@@ -12,6 +12,9 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable
+from typing import Any
+
+import msgspec
 
 from engine import Request, short_id
 
@@ -102,6 +105,49 @@ def subject(task_id: str, detail: str | None = None) -> str:
 
 
 Say = Callable[..., str]
+
+
+def told(request: Request, say: Say) -> Request:
+    """The request with everything that is ours to say in the reader's language. ``say`` is the catalogue."""
+    return msgspec.structs.replace(
+        request,
+        title=_worded(say, request.title_key, request.title, {}),
+        why=_worded(say, request.why_key, request.why, request.why_values),
+        rule=request.rule and _worded(say, request.rule_key, request.rule, request.rule_values),
+    )
+
+
+def told_event(event: dict[str, Any], say: Say) -> dict[str, Any]:
+    """An event for the reader of a language: the request in it is as `told`; what else it holds stays."""
+    if event.get("kind") != "request":
+        return event
+    request = told(msgspec.convert(event["request"], Request), say)
+    words = {"title": request.title, "detail": request.detail, "why": request.why}
+    rule = {} if request.rule is None else {"rule": request.rule}
+    return {**event, "request": {**event["request"], **words, **rule}}
+
+
+def _worded(say: Say, key: str | None, otherwise: str, values: dict[str, str]) -> str:
+    """The text of a key that an addition to the engine may have made up."""
+    try:
+        return say(key, **values) if key else otherwise
+    except (KeyError, ValueError, IndexError):
+        return otherwise
+
+
+def action(request: Request) -> str:
+    """What an approval is about, whole: in a title the engine cuts the end of a long command off."""
+    command = (request.arguments or {}).get("command")
+    if request.tool != "Bash" or not isinstance(command, str):
+        return request.title
+    return f"{request.title.partition(':')[0]}: {command}"
+
+
+def public_url(url: str) -> str:
+    """A URL without what may be a secret in the wrong place: a name with a password, a query."""
+    scheme, _, rest = url.partition("://")
+    bare = rest.rpartition("@")[2].partition("?")[0]
+    return url if bare == rest else f"{scheme}://…{bare}"
 
 
 def details(request: Request, title: str, why: str, rule: str, say: Say) -> str:

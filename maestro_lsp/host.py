@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import sys
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -107,9 +110,16 @@ class EngineHost:
         self.configured()
 
     async def stop(self) -> None:
-        """End the engine in order; running jobs go back to the queue."""
+        """End the engine in order; running jobs go back to the queue. One that does not end by the time that
+        is left to us (stopped by a debugger, say) is killed.
+        """
         self._stopped = True
-        await self._process.stop()
+        try:
+            await self._process.stop()
+        finally:
+            if (pid := self.pid) is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
         await self._background.close()
 
     # -- inside

@@ -41,7 +41,10 @@ EVENT = "maestro/event"
 APPROVE = "maestro/approve"
 INPUT = "maestro/input"
 
-Natural = Annotated[int, msgspec.Meta(ge=0)]
+MOST = (1 << 31) - 1
+"""The greatest ``uinteger`` of LSP."""
+
+Natural = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Mode = Literal["plan", "ask", "edits", "all"]
 
 
@@ -94,7 +97,7 @@ class ListParams(Params, frozen=True):
     """``maestro.task.list``."""
 
     status: list[str] | None = None
-    limit: Annotated[int, msgspec.Meta(ge=1)] = 200
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST)] = 200
 
 
 class JobParams(Params, frozen=True):

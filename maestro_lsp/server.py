@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,7 @@ from maestro_lsp.features.requests import Desk
 from maestro_lsp.protocol import COMMANDS, PROTOCOL_VERSION
 from maestro_lsp.repairs import RepairedServer
 from maestro_lsp.session import Session
+from maestro_lsp.settings import LOG_LEVEL
 from maestro_lsp.stdio import serve_stdio
 
 logger = logging.getLogger(__name__)
@@ -41,10 +43,15 @@ def serve(options: ServeOptions) -> int:
     """Serve one client on stdin and stdout to the end; the exit status. Raises ``OSError`` for a log file
     that cannot be written.
     """
-    log = {"filename": options.log_file} if options.log_file else {"stream": sys.stderr}
+    if options.log_file is not None:
+        # All that is said on stderr goes there, the engine process's log too, which inherits it.
+        file = os.open(options.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(file, sys.stderr.fileno())
+        os.close(file)
+    os.environ[LOG_LEVEL] = options.log_level  # for the engine process
     form = "%(asctime)s %(levelname)s %(name)s: %(message)s"
     logging.getLogger("pygls").setLevel(logging.WARNING)  # it tells every feature it registers
-    logging.basicConfig(level=options.log_level.upper(), format=form, **log)
+    logging.basicConfig(level=options.log_level.upper(), format=form, stream=sys.stderr)
     return serve_stdio(make_server())
 
 

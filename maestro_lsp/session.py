@@ -34,6 +34,7 @@ from engine import (
 from maestro_lsp.bridge import Bridge
 from maestro_lsp.convert import path_of
 from maestro_lsp.documents import Documents
+from maestro_lsp.faults import os_fault
 from maestro_lsp.ground.rpc import ClientError
 from maestro_lsp.host import Background, EngineHost
 from maestro_lsp.protocol import SECTION
@@ -268,9 +269,9 @@ class Session:
         except EngineError as error:
             logger.error("%s", error)
             self._fault = error
-        except Exception:
-            logger.exception("the workspace could not be opened")
-            self._fault = EngineError("lsp.internal")
+        except Exception as error:
+            self._fault = os_fault(error) or EngineError("lsp.internal")
+            logger.error("no workspace: %s", error, exc_info=self._fault.key == "lsp.internal")
         finally:
             self._opened.set()
 
@@ -326,8 +327,7 @@ class Session:
 
 def _workspace(params: types.InitializeParams) -> Path:
     """The folder to work on. Raises ``NotConfigured``: no folder, one of another machine, or one too wide."""
-    folders = [folder.uri for folder in params.workspace_folders or ()]
-    uri = folders[0] if folders else params.root_uri
+    uri = next((folder.uri for folder in params.workspace_folders or ()), params.root_uri) or None
     if uri is None and not params.root_path:
         data = {"setting": "rootUri", "mend": "rootUri | workspaceFolders"}
         raise NotConfigured("lsp.no_workspace", data=data)

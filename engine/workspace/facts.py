@@ -113,6 +113,7 @@ def find_program(name: str, workspace: Path, search: str | None = None) -> str |
         path = Path(folder, name)
         if not path.is_absolute() or is_inside(root, Path(os.path.realpath(path))) or is_inside(root, path):
             continue
-        if path.is_file() and os.access(path, os.X_OK):
+        # Not Path.is_file: it raises for a folder that is closed to us, and PATH may name some.
+        if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
             return str(path)
     return None

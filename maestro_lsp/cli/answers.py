@@ -95,13 +95,14 @@ def _brief_fields(file: str) -> dict[str, str]:
     """The fields of a YAML or JSON file (``-``: stdin). Raises ``BadArgument``."""
     import yaml
 
+    name = "stdin" if file == "-" else file
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
         tree = yaml.safe_load(text)
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
-        raise BadArgument("cli.brief_unreadable", path=file) from None
+        raise BadArgument("cli.brief_unreadable", path=name) from None
     if not isinstance(tree, dict) or not tree or not set(tree) <= set(BRIEF_FIELDS):
-        raise BadArgument("cli.brief_fields", path=file, fields=", ".join(BRIEF_FIELDS))
+        raise BadArgument("cli.brief_fields", path=name, fields=", ".join(BRIEF_FIELDS))
     return {name: "" if value is None else str(value) for name, value in tree.items()}
 
 

@@ -13,7 +13,10 @@ from urllib.request import url2pathname
 from engine import Request
 from maestro_lsp.cli.diffs import show_diff
 from maestro_lsp.cli.terminal import Terminal, clean
-from maestro_lsp.display import exact, lines
+from maestro_lsp.display import action, clip, exact, lines
+
+RULE_LIMIT = 120
+"""Characters of a rule in a choice; a longer one is told once, above the choices."""
 
 ReadLine = Callable[[], Awaitable[str | None]]
 
@@ -62,6 +65,13 @@ def show_request(request: Request, terminal: Terminal, workspace: Path) -> None:
     terminal.line(terminal.styled(f"? {title_of(request, terminal)}", "bold", "yellow"))
     if why := why_of(request, terminal):
         terminal.line(terminal.styled(f"  {why}{f'  ({where})' if where else ''}", "dim"))
+    show_action(request, terminal, workspace)
+
+
+def show_action(request: Request, terminal: Terminal, workspace: Path) -> None:
+    """Print what the title has no room for: a long command to its end, the model's words, the diffs."""
+    if (whole := action(request)) != request.title:
+        terminal.line(f"  {lines(whole)}")
     if request.detail.strip():
         terminal.line(lines(request.detail))
     for diff in request.diff or ():
@@ -84,6 +94,8 @@ async def ask(
     if request.reason == "question":
         return await _question(request, terminal, read)
     choices = _choices(request, terminal)
+    if len(rule := rule_of(request, terminal) or "") > RULE_LIMIT:
+        terminal.say("cli.ask.rule", rule=rule)
     while True:
         for number, (label, _) in enumerate(choices, 1):
             terminal.line(f"  {number}  {label}")
@@ -129,6 +141,7 @@ def _choices(request: Request, terminal: Terminal) -> list[tuple[str, Decision]]
         ]
     choices = [(terminal.text("cli.ask.once"), Decision("allow"))]
     if (rule := rule_of(request, terminal)) is not None:
+        rule = clip(rule, RULE_LIMIT)
         choices += [
             (terminal.text("cli.ask.task", rule=rule), Decision("allow", "task")),
             (terminal.text("cli.ask.always", rule=rule), Decision("allow", "always")),

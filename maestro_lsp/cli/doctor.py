@@ -28,7 +28,8 @@ from maestro_lsp.cli.arguments import Namespace, Parser, Verb
 from maestro_lsp.cli.errors import FAILED, SUCCEEDED
 from maestro_lsp.cli.find import folder, has_store, opened
 from maestro_lsp.cli.terminal import Terminal, clean
-from maestro_lsp.settings import KEYS, Loaded, load_config, user_file
+from maestro_lsp.display import public_url
+from maestro_lsp.settings import KEYS, Loaded, is_variable_name, load_config, user_file
 
 LOCAL_SERVERS = (("Ollama", 11434), ("llama-server", 8080), ("LM Studio", 1234))
 _PROBE_S = 1.0
@@ -117,7 +118,9 @@ class Doctor:
         value: object = config
         for part in (KEYS[name].field or "").split("."):
             value = getattr(value, part)
-        if name == "llm.endpoint" and "@" in str(value):
+        text = str(value)
+        pasted = not (is_variable_name(text) or text in os.environ)
+        if (name == "llm.endpoint" and public_url(text) != text) or (name == "llm.api_key_env" and pasted):
             return self.terminal.text("cli.doctor.hidden")
         return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 

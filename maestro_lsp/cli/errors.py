@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 
 from engine import EngineError, FaultyPiece, catalogue, explain, state_dir
 from maestro_lsp.cli.terminal import Terminal
+from maestro_lsp.display import MESSAGE_LIMIT, clip
+from maestro_lsp.faults import os_fault
 
 SUCCEEDED, FAILED, WRONG, PARKED, CANCELLED = 0, 1, 2, 3, 4
 INTERRUPTED = 130
@@ -44,6 +47,10 @@ def guarded(terminal: Terminal, act: Callable[[], int]) -> int:
     except Exception as error:
         sentence, status = told(error, terminal.language)
         terminal.mistake(sentence)
+        try:
+            sys.stdout.flush()
+        except OSError:  # what is left of a full disk's output would be tried once more at the end
+            _drop_stdout()
         return status
 
 
@@ -55,7 +62,12 @@ def told(error: BaseException, language: str) -> tuple[str, int]:
         case FaultyPiece():
             return faulty(error, language), error.exit_status
         case EngineError():
-            return explain(error, language), error.exit_status
+            return clip(explain(error, language), MESSAGE_LIMIT), error.exit_status
+        case _ if (fault := os_fault(error)) is not None:
+            log_error(error)
+            return explain(fault, language), fault.exit_status
+        case OSError(errno=errno.ENOSPC):
+            return catalogue(language)("cli.output_full"), FAILED
         case _:
             return catalogue(language)(
                 "cli.unexpected", error=type(error).__name__, log=log_error(error)

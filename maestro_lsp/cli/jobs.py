@@ -8,6 +8,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from engine import (
     JobDetail,
     JobSummary,
@@ -21,9 +23,10 @@ from engine import (
     workspace_of,
 )
 from maestro_lsp.cli.arguments import Namespace, Parser, Verb
-from maestro_lsp.cli.asking import command_to_settle, title_of, why_of
+from maestro_lsp.cli.asking import command_to_settle, show_action, title_of, why_of
 from maestro_lsp.cli.find import folder, has_store, holding, opened
 from maestro_lsp.cli.terminal import Terminal, clean
+from maestro_lsp.display import told
 
 _AGES = ((86400, "days"), (3600, "hours"), (60, "minutes"))
 
@@ -102,7 +105,8 @@ def _add_show(parser: Parser) -> None:
 def _show(args: Namespace, terminal: Terminal) -> int:
     detail, workspace = asyncio.run(_detail(args.id))
     if args.json:
-        terminal.json(to_wire(detail))
+        requests = [told(request, terminal.text) for request in detail.requests]
+        terminal.json(to_wire(msgspec.structs.replace(detail, requests=requests)))
     else:
         Page(terminal).show(detail, workspace)
     return 0
@@ -137,7 +141,7 @@ class Page:
                 self._field(name, value)
         if job.instruction.strip() != job.title:
             self._block("instruction", job.instruction)
-        self._open(job)
+        self._open(job, workspace)
         self._movements(job.movements)
         self._requests([request for request in job.requests if request.settled])
         if job.result:
@@ -155,8 +159,8 @@ class Page:
         self._heading(name)
         self._terminal.line("\n".join(f"  {line}" for line in clean(text.strip()).split("\n")))
 
-    def _open(self, job: JobDetail) -> None:
-        """What the job waits for, with the exact command that settles it."""
+    def _open(self, job: JobDetail, workspace: Path) -> None:
+        """What the job waits for, whole, with the exact command that settles it."""
         terminal = self._terminal
         waiting = [request for request in job.requests if request.settled is None]
         if not waiting:
@@ -169,6 +173,7 @@ class Page:
             )
             for number, option in enumerate(request.options or (), 1):
                 terminal.line(f"      {number}  {' '.join(clean(option).split())}")
+            show_action(request, terminal, workspace)
             terminal.line(f"    {terminal.styled(command_to_settle(request, terminal), 'cyan')}")
 
     def _movements(self, movements: list[MovementView]) -> None:

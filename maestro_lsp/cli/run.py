@@ -207,6 +207,7 @@ class Run:
             return
         reply = asking.result()
         if reply is None:
+            self.terminal.line()
             self.leaving = True
             return
         try:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from maestro_lsp.cli.terminal import Terminal, clean
+from maestro_lsp.display import told_event
 
 Event = Mapping[str, Any]
 
@@ -33,7 +34,7 @@ class JsonView:
     def event(self, event: Event) -> None:
         """Print a stored event."""
         self._seq[event["jobId"]] = event["seq"]
-        self._terminal.json(event)
+        self._terminal.json(told_event(dict(event), self._terminal.text))
 
     def live(self, job_id: str, kind: str, body: Mapping[str, Any]) -> None:
         """Print a live event; it carries the ``seq`` of the last stored one."""

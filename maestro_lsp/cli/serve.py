@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from engine import BadArgument
 from maestro_lsp.cli.arguments import Namespace, Parser, Verb
 from maestro_lsp.cli.terminal import Terminal
 
@@ -21,6 +22,12 @@ def _add(parser: Parser) -> None:
 def _serve(args: Namespace, terminal: Terminal) -> int:
     from maestro_lsp.server import ServeOptions, serve
 
+    if args.log_file is not None:
+        try:
+            args.log_file.open("ab").close()
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise BadArgument("cli.log_file", path=str(args.log_file), why=why) from None
     return serve(ServeOptions(log_file=args.log_file, log_level=args.log_level))
 
 

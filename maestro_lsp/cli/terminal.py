@@ -12,8 +12,9 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from shutil import get_terminal_size
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from engine import catalogue, language_of_locale
 
@@ -61,12 +62,19 @@ def fit(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
+
+
 class Terminal:
     """Where a command speaks: results and progress on stdout, mistakes and warnings on stderr."""
 
     def __init__(self) -> None:
         self.language = language_of_locale(terminal_locale())
         self._texts = catalogue(self.language)
+        # A stream that was closed (`>&-`) is None, and nobody could be told of it.
+        sys.stdout = sys.stdout or _nowhere()
+        sys.stderr = sys.stderr or _nowhere()
         for stream in (sys.stdout, sys.stderr):
             if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
                 reconfigure(errors="backslashreplace")

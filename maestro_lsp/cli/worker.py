@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Coroutine
@@ -16,6 +17,7 @@ from maestro_lsp.cli.find import configure, folder, opened
 from maestro_lsp.cli.jobs import reason_of
 from maestro_lsp.cli.terminal import Terminal
 from maestro_lsp.cli.work import engine_on
+from maestro_lsp.settings import LOG_LEVEL
 
 
 def _add(parser: Parser) -> None:
@@ -31,9 +33,9 @@ def _worker(args: Namespace, terminal: Terminal) -> int:
         from engine import serve_link
 
         logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
-        logging.basicConfig(
-            level=logging.INFO, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
-        )
+        level = logging.getLevelNamesMapping().get(os.environ.get(LOG_LEVEL, "").upper(), logging.INFO)
+        logging.basicConfig(level=level, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s")
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells every request
         return asyncio.run(serve_link())
     return asyncio.run(_work(args, terminal))
 

@@ -19,6 +19,7 @@ from maestro_lsp import __version__
 from maestro_lsp import protocol as p
 from maestro_lsp import shapes as s
 from maestro_lsp.convert import path_of, piece_info, read_params
+from maestro_lsp.display import public_url, told, told_event
 from maestro_lsp.documents import Place, disk_text, text_between
 from maestro_lsp.session import Session
 
@@ -100,13 +101,16 @@ async def list_jobs(session: Session, params: p.ListParams) -> s.Jobs:
 
 async def show(session: Session, params: p.JobParams) -> JobDetail:
     """Everything about a job but its events."""
-    return await (await session.client()).show(params.job_id)
+    job = await (await session.client()).show(params.job_id)
+    requests = [told(request, session.say) for request in job.requests]
+    return msgspec.structs.replace(job, requests=requests)
 
 
 async def events(session: Session, params: p.EventsParams) -> dict[str, object]:
     """The stored events after a number; as they are stored, so that additions come through."""
     found = await (await session.client()).events(params.job_id, params.after)
-    return {"events": found, "last": found[-1]["seq"] if found else params.after}
+    shown = [told_event(event, session.say) for event in found]
+    return {"events": shown, "last": found[-1]["seq"] if found else params.after}
 
 
 async def watch(session: Session, params: p.WatchParams) -> s.Done:
@@ -256,7 +260,7 @@ def _model(client: Any) -> s.ModelInfo:
     llm = client.config.llm
     return s.ModelInfo(
         id="default",
-        endpoint=llm.endpoint,
+        endpoint=public_url(llm.endpoint),
         model=llm.model,
         has_key=bool(llm.api_key),
         context_tokens=llm.context_tokens,

@@ -46,12 +46,12 @@ class Pages:
             )
         parts.append(f"---\n\n*{say('lsp.ask.marker')}*")
         parts.append(f"<!-- maestro:answer {request.request_id} -->")
-        await self._open(request, ASK_NAME, "\n\n".join(parts) + "\n\n", "lsp.ask.open", writable=True)
+        await self._open(request, ASK_NAME, "\n\n".join(parts) + "\n\n", "lsp.ask", writable=True)
 
     async def open_details(self, request: Request) -> None:
         """Write a page that says everything about a request, and open it."""
         text = details(request, request.title, request.why, request.rule or "", self._session.say)
-        await self._open(request, f"logs/{request.request_id}.md", text, "lsp.details.open", writable=False)
+        await self._open(request, f"logs/{request.request_id}.md", text, "lsp.details", writable=False)
 
     def is_answer(self, uri: str) -> bool:
         """Whether a document may be an ``ASK.md`` of ours."""
@@ -93,14 +93,13 @@ class Pages:
             await asyncio.to_thread(write_page, workspace, path, text, writable)
         except OSError as error:
             why = error.strerror or type(error).__name__
-            session.show(
-                MessageType.Error, session.say("lsp.ask.unwritable", subject=about, path=shown, why=why)
-            )
+            text = session.say(f"{key}.unwritable", subject=about, path=shown, why=why)
+            session.show(MessageType.Error, text)
             return
         if not (
             session.can.documents and await _shown(session.server.client_request(*_show(path, writable)))
         ):
-            session.show(MessageType.Info, session.say(key, subject=about, path=shown))
+            session.show(MessageType.Info, session.say(f"{key}.open", subject=about, path=shown))
 
 
 def _show(path: Path, writable: bool) -> tuple[str, dict[str, object]]:

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 from lsprotocol.types import MessageType
 
-from engine import AlreadySettled, EngineError, IllegalMove, Request, to_wire
-from maestro_lsp.display import MESSAGE_LIMIT, clip, exact, head, plain, subject
+from engine import AlreadySettled, EngineError, IllegalMove, Request, explain, to_wire
+from maestro_lsp.display import MESSAGE_LIMIT, action, clip, exact, head, plain, subject, told
 from maestro_lsp.features.pages import Pages
 from maestro_lsp.ground.rpc import ClientError, ClientMethodNotFound, chosen_title
 from maestro_lsp.protocol import APPROVE, INPUT
@@ -28,6 +28,7 @@ from maestro_lsp.shapes import ApproveAnswer, InputAnswer, InputParams
 logger = logging.getLogger(__name__)
 
 OPTION_LIMIT = 80
+AGAIN_SECONDS = 3.0
 MAX_OPTIONS = 20
 
 Button = str
@@ -107,7 +108,10 @@ def prompt_of(request: Request, say: Any, title: str) -> Prompt:
     about = subject(request.task_id, request.piece if question else request.movement)
     key = "lsp.question" if question else "lsp.go_on" if buttons is not APPROVAL else "lsp.approve"
     room = MESSAGE_LIMIT - len(say(key, subject=about, title=""))
-    shown = clip(plain(title) if buttons is not APPROVAL else exact(title), room)
+    if buttons is not APPROVAL:
+        shown = clip(plain(title), room)
+    else:
+        shown = clip(exact(action(request) if title == request.title else title), room)
     choices = _options(request, say) if question else {}
     for button in buttons:
         if button not in STORING or request.rule is not None:
@@ -260,29 +264,24 @@ class Desk:
             logger.info("request %s was settled before", request.request_id)
         except EngineError as error:
             logger.error("request %s could not be settled: %s", request.request_id, error)
+            session.show(MessageType.Error, explain(error, session.language))
+            session.background.spawn(self._offer_again(request.request_id))
+
+    async def _offer_again(self, request_id: str) -> None:
+        """Ask once more what the person answered in vain (the disk was full), but not in a hurry."""
+        await asyncio.sleep(AGAIN_SECONDS)
+        client = await self._session.client()
+        self._seen.discard(request_id)
+        self.offered(await client.request(request_id))
 
     # -- words
 
     def title(self, request: Request) -> str:
         """What is asked, in the client's language where it is ours to say."""
-        return self._text(request.title_key, request.title)
+        return self._told(request).title
 
     def _told(self, request: Request) -> Request:
-        """The request with everything that is ours to say in the client's language."""
-        return msgspec.structs.replace(
-            request,
-            title=self.title(request),
-            why=self._text(request.why_key, request.why, request.why_values),
-            rule=None
-            if request.rule is None
-            else self._text(request.rule_key, request.rule, request.rule_values),
-        )
-
-    def _text(self, key: str | None, otherwise: str, values: dict[str, str] | None = None) -> str:
-        try:
-            return self._session.say(key, **(values or {})) if key else otherwise
-        except (KeyError, ValueError, IndexError):
-            return otherwise
+        return told(request, self._session.say)
 
 
 def _read(answer: object, kind: type[Any]) -> Any:

@@ -33,9 +33,14 @@ from maestro_lsp.settings.table import KEYS, SECTIONS, InWorkspace, Key, nearest
 WORKSPACE_FILE = Path(".maestro", "config.yaml")
 _MAX_BYTES = 256 * 1024
 API_KEY = "MAESTRO_API_KEY"
-OTHER_VARIABLES = (API_KEY, "MAESTRO_STATE_DIR", "MAESTRO_INPUT", "MAESTRO_OUTPUT", "MAESTRO_ENGINE_PROCESS")
+LOG_LEVEL = "MAESTRO_LOG_LEVEL"
+OTHER_VARIABLES = (
+    *(API_KEY, LOG_LEVEL, "MAESTRO_STATE_DIR"),
+    *("MAESTRO_INPUT", "MAESTRO_OUTPUT", "MAESTRO_ENGINE_PROCESS"),
+)
 
 _SHORT_IN_WORKSPACE = {"context_tokens": "llm.context_tokens"}
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]{0,11}|_*[A-Z][A-Z0-9]*(_[A-Z0-9]+){1,8}")
 _EDITORS_OWN = frozenset({"trace", "trusted"})
 
 
@@ -259,13 +264,18 @@ class _Merge:
             if key := environ.get(named, "").strip():
                 self.origins["llm.api_key"] = Origin(Source.ENVIRONMENT, named)
                 return key
-            if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,80}", named):
+            if is_variable_name(named):
                 self.notice("key_not_set", variable=named)
             else:
                 self.notice("key_pasted")
         if mine:
             self.origins["llm.api_key"] = Origin(Source.ENVIRONMENT, API_KEY)
         return mine
+
+
+def is_variable_name(name: str) -> bool:
+    """Whether a text is surely the name of a variable, not a key that was pasted in its place."""
+    return _VARIABLE.fullmatch(name) is not None
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -317,10 +327,10 @@ def _read_yaml(path: Path) -> dict[str, Any]:
     """A YAML mapping, empty if there is no file. Raises ``NotConfigured``."""
     import yaml
 
-    if not path.exists():
-        return {}
     data = {"setting": str(path)}
     try:
+        if not path.exists():
+            return {}
         if not path.is_file() or path.stat().st_size > _MAX_BYTES:
             raise NotConfigured("settings.unreadable", path=str(path), data=data)
         tree = yaml.safe_load(path.read_text("utf-8"))
