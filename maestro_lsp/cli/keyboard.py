@@ -5,9 +5,19 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import re
 import sys
 import threading
 from contextlib import suppress
+
+
+KEYS = re.compile(r"\x1b(?:\[[0-9;?]{0,16}[ -/]{0,4}[@-~]|O.|.)?|[\x00-\x08\x0b-\x1f\x7f]")
+"""Arrow keys and their kin as a terminal in line mode sends them: never a part of an answer."""
+
+
+def without_keys(line: str) -> str:
+    """A typed line without what control keys left in it."""
+    return KEYS.sub("", line)
 
 
 class Keyboard:
@@ -55,7 +65,7 @@ class Keyboard:
             *lines, rest = (rest + decoder.decode(data)).replace("\r\n", "\n").split("\n")
             try:
                 for line in lines:
-                    self._loop.call_soon_threadsafe(self._lines.put_nowait, line)
+                    self._loop.call_soon_threadsafe(self._lines.put_nowait, without_keys(line))
                 if not data:
                     self._loop.call_soon_threadsafe(self._lines.put_nowait, None)
             except RuntimeError:  # the loop is closed: the command has ended

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maestro_lsp.cli.diffs import diff_lines
+from maestro_lsp.cli.keyboard import without_keys
 from maestro_lsp.cli.terminal import clean, fit, width
 
 
@@ -40,6 +41,20 @@ def test_clean_text_holds_nothing_that_moves_the_cursor_or_turns_the_text(text: 
     assert not set(kept) & {chr(code) for code in (*range(9), *range(11, 32), *range(127, 160))}
     assert not set(kept) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
     kept.encode()
+
+
+@pytest.mark.parametrize(
+    ("typed", "line"),
+    [
+        ("\x1b[B", ""),
+        ("\x1b[1;5D\x1bOA", ""),
+        ("do\x1b[Dwn\x07", "down"),
+        ("切り捨て\x1b[3~、円単位", "切り捨て、円単位"),
+        ("a\tb", "a\tb"),
+    ],
+)
+def test_an_arrow_key_is_no_answer_and_no_part_of_one(typed: str, line: str) -> None:
+    assert without_keys(typed) == line
 
 
 def test_a_diff_hides_nothing() -> None:
