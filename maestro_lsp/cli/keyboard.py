@@ -10,7 +10,6 @@ import sys
 import threading
 from contextlib import suppress
 
-
 KEYS = re.compile(r"\x1b(?:\[[0-9;?]{0,16}[ -/]{0,4}[@-~]|O.|.)?|[\x00-\x08\x0b-\x1f\x7f]")
 """Arrow keys and their kin as a terminal in line mode sends them: never a part of an answer."""
 

@@ -14,7 +14,7 @@ import {
   whatOf,
   type Choice,
 } from "./askModel";
-import { head, plain } from "./display";
+import { head, inert, plain } from "./display";
 import { changesOf, namesOf, type Pages } from "./pages";
 import type { ApproveAnswer, InputAnswer, InputParams, Request } from "./protocol";
 import type { Quiet } from "./quiet";
@@ -38,7 +38,9 @@ export type Asker<T> = { token: vscode.CancellationToken } | { deliver: Deliver<
 
 export class Desk {
   private readonly turns = new Turns();
-  private readonly settled = new Set<string>();
+  /** The requests that were before the person: asked for by the server and by a click, one comes there once. */
+  private readonly asked: string[] = [];
+  private clicks = 0;
   private open: { requestId: string; show: () => void } | undefined;
   private withdrawal = new vscode.CancellationTokenSource();
 
@@ -99,6 +101,9 @@ export class Desk {
     step: (token: vscode.CancellationToken) => Promise<T | null>,
   ): Promise<T | null> {
     const ended = new vscode.CancellationTokenSource();
+    const before = this.asked.length;
+    const clicks = "deliver" in asker ? 1 : 0;
+    this.clicks += clicks;
     const listening =
       "token" in asker
         ? [asker.token, this.withdrawal.token].map((token) => token.onCancellationRequested(() => ended.cancel()))
@@ -106,25 +111,26 @@ export class Desk {
     return this.turns
       .take(async () => {
         if ("token" in asker) {
-          await this.quiet.wait(ended.token); // what the server asks can wait; the person's own click cannot
-          if (
-            asker.token.isCancellationRequested ||
-            ended.token.isCancellationRequested ||
-            this.settled.has(requestId)
-          ) {
-            return null;
-          }
+          // What the server asks can wait; the person's own click cannot, nor what stands before it.
+          await this.quiet.wait(ended.token, () => this.clicks > 0);
+        }
+        const gone = ended.token.isCancellationRequested || ("token" in asker && asker.token.isCancellationRequested);
+        if (gone || this.asked.includes(requestId, before)) {
+          return null;
         }
         this.open = { requestId, show: () => undefined };
         const answer = await step(ended.token);
         if (answer !== null && "deliver" in asker) {
           await asker.deliver(answer);
-          this.settled.add(requestId);
+        }
+        if (!ended.token.isCancellationRequested) {
+          this.asked.push(requestId);
         }
         return answer;
       })
       .finally(() => {
         this.open = undefined;
+        this.clicks -= clicks;
         listening.forEach((one) => one.dispose());
         ended.dispose();
       });
@@ -151,7 +157,7 @@ export class Desk {
   private async write(params: InputParams, token: vscode.CancellationToken): Promise<string | undefined> {
     const options: vscode.InputBoxOptions = {
       title: t("Maestro asks"),
-      prompt: plain(params.prompt),
+      prompt: inert(plain(params.prompt)),
       ignoreFocusOut: true,
     };
     const text = await vscode.window.showInputBox(options, token);
@@ -220,7 +226,7 @@ export class Desk {
   private async note(request: Request, token: vscode.CancellationToken): Promise<string | undefined> {
     const options: vscode.InputBoxOptions = {
       title: t("Deny with a note"),
-      prompt: t("What should the model do instead of “{0}”?", head(whatOf(request), PROMPT_SHORT)),
+      prompt: inert(t("What should the model do instead of “{0}”?", whatOf(request, PROMPT_SHORT))),
       ignoreFocusOut: true,
     };
     const note = await vscode.window.showInputBox(options, token);
@@ -268,7 +274,7 @@ function headings<T extends vscode.QuickPickItem>(
 ): void {
   pick.title = title;
   pick.placeholder = "prompt" in pick ? placeholder : prompt;
-  pick.prompt = prompt;
+  pick.prompt = inert(prompt);
 }
 
 /** A title as the name of a page. */

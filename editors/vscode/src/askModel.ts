@@ -101,7 +101,7 @@ export function isLong(request: Request): boolean {
 
 /** Exactly what will happen, on one line. */
 export function whatOf(request: Request, limit: number = TITLE_LIMIT): string {
-  return clip(label(exact(request.title)), limit);
+  return clip(exact(request.title), limit);
 }
 
 export interface Heading {
@@ -116,7 +116,7 @@ export interface Heading {
 /** The words above a request that is no question. */
 export function headingOf(request: Request, say: Say): Heading {
   const place = [request.piece, request.movement].filter((part) => part != null && part !== "").join(" › ");
-  const what = kindOf(request.reason) === "approval" ? clip(exact(request.title), TITLE_LIMIT) : plain(request.title);
+  const what = kindOf(request.reason) === "approval" ? whatOf(request) : plain(request.title);
   const why = request.why === "" ? waitWord(request.reason, say) : plain(request.why);
   const asks =
     kindOf(request.reason) === "approval" ? say("Maestro asks for your approval") : say("Maestro waits for you");

@@ -20,7 +20,7 @@ interface Launch {
   found: Found;
   folder: vscode.WorkspaceFolder;
   key: string | undefined;
-  options: ReturnType<typeof initializationOptions>;
+  trusted: boolean;
 }
 
 /** A client for a launch, with its handlers; `Server` starts and stops it. */
@@ -131,14 +131,14 @@ export class Server implements vscode.Disposable {
       found,
       folder,
       key: await this.context.secrets.get(KEY_SECRET),
-      options: initializationOptions(vscode.workspace.isTrusted, currentSettings()),
+      trusted: vscode.workspace.isTrusted,
     };
     const value = JSON.stringify([
       found.python,
       found.version,
       folder.uri.toString(),
       launch.key,
-      launch.options.trusted,
+      launch.trusted,
     ]);
     if (value === this.launched && !this.forced && this.state === "running") {
       return;
@@ -185,7 +185,8 @@ export class Server implements vscode.Disposable {
     const options: LanguageClientOptions = {
       documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
       workspaceFolder: launch.folder,
-      initializationOptions: launch.options,
+      // Read anew whenever the client restarts a server that crashed: the mode may be stricter by then.
+      initializationOptions: () => initializationOptions(launch.trusted, currentSettings()),
       outputChannel: this.log,
       synchronize: { configurationSection: p.SECTION },
       revealOutputChannelOn: RevealOutputChannelOn.Never,

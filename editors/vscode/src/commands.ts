@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import { KEY_SECRET } from "./client";
+import { label } from "./display";
 import { tell } from "./failure";
 import { cancelJob, comment, openFiles, respond, retryJob, showJob } from "./jobCommands";
 import { pieceWords } from "./jobsModel";
@@ -135,8 +136,8 @@ async function pickPiece({ server }: Parts, title: string): Promise<string | und
     const source = piece.source === "shipped" ? "" : ` (${piece.source})`;
     return {
       label: `$(${faulty ? "error" : "symbol-event"}) ${piece.name}`,
-      description: `${first}${source}`,
-      detail: rest,
+      description: `${label(first)}${source}`,
+      detail: label(rest),
       name: piece.name,
     };
   });

@@ -42,6 +42,16 @@ export function label(text: string): string {
   return text.replace(/\$\(/g, "\\$(");
 }
 
+/** A message in which nothing is a link: VS Code draws `[text](command:…)` as one that runs the command. */
+export function unlinked(text: string): string {
+  return text.replaceAll("](", "]\u2060("); // a word joiner, which is not seen
+}
+
+/** The words of a prompt, which draws icons and links. */
+export function inert(text: string): string {
+  return unlinked(label(text));
+}
+
 /** The beginning of a text, with an ellipsis if it is cut. `limit` counts UTF-16 units and is kept. */
 export function head(text: string, limit: number): string {
   if (text.length <= limit) {

@@ -15,7 +15,7 @@ import { reviveScripted } from "./walkthrough";
 
 let running: Server | undefined;
 
-export async function activate(context: vscode.ExtensionContext): Promise<void> {
+export function activate(context: vscode.ExtensionContext): void {
   const log = vscode.window.createOutputChannel("Maestro", { log: true });
   const jobs = new Jobs();
   const pages = new Pages();
@@ -37,12 +37,17 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     server.onDidChange(sync),
     ...watch(context, server, sync),
   );
+  begin(context, server).catch((error: unknown) => log.warn(`${error}`));
+}
+
+/** Not waited for by `activate`: until that ends, VS Code runs no command, and an offer may stay unanswered. */
+async function begin(context: vscode.ExtensionContext, server: Server): Promise<void> {
   await server.start();
-  if (server.state === "missing" && (await offerServer(context, log, false))) {
+  if (server.state === "missing" && (await offerServer(context, server.log, false))) {
     await server.start();
   }
   if (server.found !== undefined) {
-    reviveScripted(server.found.python).catch((error: unknown) => log.warn(`${error}`));
+    await reviveScripted(server.found.python);
   }
 }
 

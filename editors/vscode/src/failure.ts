@@ -1,6 +1,7 @@
 /** Errors of commands, one sentence each, with the way to mend them where there is one. */
 
 import * as vscode from "vscode";
+import { unlinked } from "./display";
 import { ErrorCode } from "./protocol";
 
 const { t } = vscode.l10n;
@@ -13,7 +14,7 @@ interface Mend {
 
 /** Tell the person what went wrong; the server's sentences are in their language already. */
 export async function tell(error: unknown): Promise<void> {
-  const text = error instanceof Error ? error.message : String(error);
+  const text = unlinked(error instanceof Error ? error.message : String(error));
   const code = (error as { code?: unknown } | undefined)?.code;
   if (code === ErrorCode.settled || code === ErrorCode.illegalMove) {
     void vscode.window.showInformationMessage(text);

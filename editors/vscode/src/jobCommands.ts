@@ -3,7 +3,7 @@
 import * as vscode from "vscode";
 import { fileName } from "./ask";
 import { kindOf, settledWord } from "./askModel";
-import { head, plain } from "./display";
+import { head, label, plain, unlinked } from "./display";
 import { jobPage } from "./jobPage";
 import { groupOf, jobLine, jobTitle } from "./jobsModel";
 import type { Row } from "./jobsView";
@@ -16,16 +16,18 @@ const { t } = vscode.l10n;
 // -- answering
 
 export async function respond(parts: Parts, argument: unknown): Promise<void> {
-  const job = await theJob(parts, argument, (one) => groupOf(one.status) === "waiting", t("Nothing waits for you."));
+  const waits = (one: JobSummary): boolean => groupOf(one.status) === "waiting";
+  // Held only while they choose: the answer itself takes its turn among the other prompts.
+  const job = await parts.quiet.hold(() => theJob(parts, argument, waits, t("Nothing waits for you.")));
   if (job === undefined) {
     return;
   }
   const { requests } = await parts.server.execute("maestro.task.show", { jobId: job.jobId });
   const open = requests.filter(({ settled }) => settled == null);
-  const request = open.length > 1 ? await pickRequest(open) : open[0];
+  const request = open.length > 1 ? await parts.quiet.hold(() => pickRequest(open)) : open[0];
   if (request === undefined) {
     const last = requests.at(-1)?.settled;
-    void vscode.window.showInformationMessage(last == null ? t("Nothing waits for you.") : settledWord(last, t));
+    void vscode.window.showInformationMessage(last == null ? t("Nothing waits for you.") : unlinked(settledWord(last, t)));
     return;
   }
   if (!parts.desk.raise(request.requestId)) {
@@ -48,7 +50,7 @@ async function settle({ server, desk }: Parts, request: Request): Promise<void> 
 }
 
 async function pickRequest(open: readonly Request[]): Promise<Request | undefined> {
-  const items = open.map((request) => ({ label: head(plain(request.title), 100), request }));
+  const items = open.map((request) => ({ label: label(head(plain(request.title), 100)), request }));
   return (await vscode.window.showQuickPick(items, { title: t("What do you want to answer?") }))?.request;
 }
 
@@ -101,7 +103,7 @@ export async function openFiles(parts: Parts, argument: unknown): Promise<void> 
   }
   const { files } = await parts.server.execute("maestro.task.changes", { jobId: job.jobId });
   if (files.length === 0) {
-    void vscode.window.showInformationMessage(t("“{0}” has changed no files.", jobTitle(job)));
+    void vscode.window.showInformationMessage(unlinked(t("“{0}” has changed no files.", jobTitle(job))));
     return;
   }
   const folder = vscode.workspace.workspaceFolders?.[0]?.uri ?? vscode.Uri.file("/");
@@ -142,6 +144,6 @@ async function theJob(
     }
     return found[0];
   }
-  const items = found.map((job) => ({ label: jobTitle(job), detail: jobLine(job, t), job }));
+  const items = found.map((job) => ({ label: label(jobTitle(job)), detail: label(jobLine(job, t)), job }));
   return (await vscode.window.showQuickPick(items, { title: t("Which job?"), matchOnDetail: true }))?.job;
 }

@@ -44,20 +44,20 @@ export interface Counts {
 /** All jobs of the workspace that the server told of. */
 export class Jobs {
   private readonly byId = new Map<string, JobSummary>();
+  private sorted: JobSummary[] | undefined;
 
   /** Take the whole list anew. */
   reset(jobs: readonly JobSummary[]): void {
     this.byId.clear();
-    for (const job of jobs) {
-      this.byId.set(job.jobId, job);
-    }
+    jobs.forEach((job) => this.set(job));
+    this.sorted = undefined;
   }
 
   /** Take one job as it is now; what is older than what is known is dropped. */
   put(job: JobSummary): void {
     const known = this.byId.get(job.jobId);
     if (known === undefined || known.updatedAt <= job.updatedAt) {
-      this.byId.set(job.jobId, job);
+      this.set(job);
     }
   }
 
@@ -65,7 +65,7 @@ export class Jobs {
   entered(jobId: string, movement: string): void {
     const known = this.byId.get(jobId);
     if (known !== undefined) {
-      this.byId.set(jobId, { ...known, movement });
+      this.set({ ...known, movement });
     }
   }
 
@@ -80,7 +80,7 @@ export class Jobs {
         cachedTokens: known.usage.cachedTokens + call.cachedTokens,
         calls: known.usage.calls + 1,
       };
-      this.byId.set(jobId, { ...known, usage });
+      this.set({ ...known, usage });
     }
   }
 
@@ -88,9 +88,17 @@ export class Jobs {
     return this.byId.get(jobId);
   }
 
-  /** All jobs, newest first. */
-  all(): JobSummary[] {
-    return [...this.byId.values()].sort((a, b) => compare(b.createdAt, a.createdAt) || compare(b.jobId, a.jobId));
+  private set(job: JobSummary): void {
+    this.byId.set(job.jobId, job);
+    this.sorted = undefined;
+  }
+
+  /** All jobs, newest first. Sorted once for every row that a drawing of the view asks for. */
+  all(): readonly JobSummary[] {
+    this.sorted ??= [...this.byId.values()].sort(
+      (a, b) => compare(b.createdAt, a.createdAt) || compare(b.jobId, a.jobId),
+    );
+    return this.sorted;
   }
 
   /** Jobs of a group that stand on their own: a child whose parent is known stands below it. */

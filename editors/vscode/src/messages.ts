@@ -2,6 +2,7 @@
 
 import * as vscode from "vscode";
 import { MessageType, type ShowMessageParams } from "vscode-languageclient/node";
+import { unlinked } from "./display";
 import { groupOf, taskOf, type Jobs } from "./jobsModel";
 
 /**
@@ -9,7 +10,7 @@ import { groupOf, taskOf, type Jobs } from "./jobsModel";
  * changed files.
  */
 export async function showMessage(
-  { type, message }: ShowMessageParams,
+  { type, message: said }: ShowMessageParams,
   jobs: Jobs,
   changed: (jobId: string) => Promise<boolean>,
 ): Promise<void> {
@@ -18,7 +19,8 @@ export async function showMessage(
       [MessageType.Error]: vscode.window.showErrorMessage,
       [MessageType.Warning]: vscode.window.showWarningMessage,
     }[type as 1 | 2] ?? vscode.window.showInformationMessage;
-  const job = taskOf(message, jobs.all());
+  const message = unlinked(said);
+  const job = taskOf(said, jobs.all());
   if (job === undefined || groupOf(job.status) === "waiting") {
     void show(message);
     return;

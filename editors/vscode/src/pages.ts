@@ -1,6 +1,7 @@
 /** Read-only documents: both sides of a diff, the whole of a request, a job. They live as long as the window. */
 
 import * as vscode from "vscode";
+import { exact } from "./display";
 import type { Diff } from "./protocol";
 
 const SCHEME = "maestro";
@@ -27,7 +28,7 @@ export function changesOf(diffs: readonly Diff[]): Change[] {
 export function namesOf(changes: readonly Change[]): string {
   const [first] = changes;
   return first !== undefined && changes.length === 1
-    ? vscode.workspace.asRelativePath(first.uri, false)
+    ? exact(vscode.workspace.asRelativePath(first.uri, false))
     : vscode.l10n.t("{0} files", changes.length);
 }
 

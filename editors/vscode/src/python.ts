@@ -142,10 +142,17 @@ export async function offerServer(
   if (answer === choose) {
     await vscode.commands.executeCommand("workbench.action.openSettings", "@id:maestro.interpreter");
   }
-  return answer === install && folder !== undefined && (await install_(context, log, folder));
+  if (answer !== install || folder === undefined) {
+    return false;
+  }
+  installing ??= installed(context, log, folder).finally(() => (installing = undefined));
+  return installing;
 }
 
-async function install_(
+/** The installation under way: a second one would clear the folder that the first one fills. */
+let installing: Promise<boolean> | undefined;
+
+async function installed(
   context: vscode.ExtensionContext,
   log: vscode.LogOutputChannel,
   folder: string,

@@ -31,9 +31,13 @@ export class Quiet implements vscode.Disposable {
     }
   }
 
-  /** Wait for a moment in which the person neither types into a file nor answers another prompt of ours. */
-  async wait(token: vscode.CancellationToken): Promise<void> {
-    while (!token.isCancellationRequested && (this.holders > 0 || Date.now() - this.typed < TYPING_MS)) {
+  /**
+   * Wait for a moment in which the person neither types into a file nor answers another prompt of ours; not
+   * longer than until `hurry` says so.
+   */
+  async wait(token: vscode.CancellationToken, hurry: () => boolean): Promise<void> {
+    const busy = (): boolean => this.holders > 0 || Date.now() - this.typed < TYPING_MS;
+    while (!token.isCancellationRequested && !hurry() && busy()) {
       await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
     }
   }

@@ -4,7 +4,7 @@ import * as vscode from "vscode";
 import { ShowMessageNotification, State, type LanguageClient } from "vscode-languageclient/node";
 import type { Desk } from "./ask";
 import type { Server } from "./client";
-import { head } from "./display";
+import { head, unlinked } from "./display";
 import { groupOf, type Jobs } from "./jobsModel";
 import type { JobsView } from "./jobsView";
 import { showMessage } from "./messages";
@@ -102,7 +102,7 @@ export async function remind(jobs: Jobs, jobId: string, what: string): Promise<v
     return;
   }
   const answer = vscode.l10n.t("Answer…");
-  const text = vscode.l10n.t("Still waiting for you: {0}", head(what, REMINDER_LIMIT).replaceAll("](", "] ("));
+  const text = vscode.l10n.t("Still waiting for you: {0}", unlinked(head(what, REMINDER_LIMIT)));
   if ((await vscode.window.showInformationMessage(text, answer)) === answer) {
     await vscode.commands.executeCommand("maestro.ui.answer", { jobId });
   }

@@ -23,10 +23,13 @@ export class SingleFlight {
   constructor(private readonly work: () => Promise<void>) {}
 
   run(): Promise<void> {
+    if (this.next !== undefined) {
+      return this.next;
+    }
     if (this.running === undefined) {
       return this.begin();
     }
-    this.next ??= this.running
+    this.next = this.running
       .catch(() => undefined)
       .then(() => {
         this.next = undefined;

@@ -5,6 +5,7 @@ import { createServer, type AddressInfo } from "node:net";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import * as vscode from "vscode";
+import { label, unlinked } from "./display";
 import { endpointOf, localServers, modelsAt } from "./models";
 
 const { t } = vscode.l10n;
@@ -20,7 +21,7 @@ export async function chooseModel(interpreter: () => Promise<string | undefined>
   const servers = await vscode.window.withProgress(looking, () => localServers());
   const found: Item[] = servers.flatMap(({ name, endpoint, models }) =>
     models.map((model) => ({
-      label: `$(server) ${model}`,
+      label: `$(server) ${label(model)}`,
       description: `${name} · ${endpoint}`,
       choice: { endpoint, model },
     })),
@@ -58,7 +59,7 @@ async function store({ endpoint, model }: { endpoint: string; model: string }): 
   await settings.update("llm.endpoint", endpoint, vscode.ConfigurationTarget.Global);
   await settings.update("llm.model", model, vscode.ConfigurationTarget.Global);
   await vscode.commands.executeCommand("setContext", "maestro.ui.hasModel", true);
-  void vscode.window.showInformationMessage(t("Tasks use {0} at {1} from now on.", model, endpoint));
+  void vscode.window.showInformationMessage(unlinked(t("Tasks use {0} at {1} from now on.", model, endpoint)));
 }
 
 async function typed(): Promise<{ endpoint: string; model: string } | undefined> {
@@ -128,8 +129,15 @@ async function serve(python: string, port: number, show: boolean): Promise<{ end
   return { endpoint, model: models[0] };
 }
 
+let reviving: Promise<void> | undefined;
+
 /** Start the scripted model again, if it is what the person chose and it went with another window. */
-export async function reviveScripted(python: string): Promise<void> {
+export function reviveScripted(python: string): Promise<void> {
+  reviving ??= revive(python).finally(() => (reviving = undefined));
+  return reviving;
+}
+
+async function revive(python: string): Promise<void> {
   const settings = vscode.workspace.getConfiguration("maestro");
   const endpoint = settings.get("llm.endpoint", "");
   const port = /^http:\/\/127\.0\.0\.1:(\d+)\/v1$/.exec(endpoint)?.[1];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { clip, exact, head, label, lines, plain } from "../src/display";
+import { clip, exact, head, inert, label, lines, plain, unlinked } from "../src/display";
 
 const EXACT: [string, string, string][] = [
   ["plain text stays", "python3 -m unittest -v", "python3 -m unittest -v"],
@@ -21,6 +21,20 @@ for (const [name, given, shown] of EXACT) {
 
 test("nothing in a label is drawn as an icon", () =>
   assert.equal(label("echo $(trash) $HOME"), "echo \\$(trash) $HOME"));
+
+const LINK = /\[[^\]]+\]\((?:https?:|command:|file:)[^)\s]+/; // as VS Code finds links in messages and prompts
+
+for (const address of ["command:workbench.action.quit", "https://example.com", "file:///etc/passwd"]) {
+  test(`nothing in a message or a prompt is a link: ${address.split(":")[0]}`, () => {
+    const text = `Done: [see here](${address} "all of it")`;
+    assert.match(text, LINK);
+    assert.doesNotMatch(unlinked(text), LINK);
+    assert.doesNotMatch(inert(text), LINK);
+    assert.equal(unlinked(text).replaceAll("\u2060", ""), text, "what is seen is the text itself");
+  });
+}
+
+test("nothing in a prompt is drawn as an icon", () => assert.equal(inert("Run $(trash)?"), "Run \\$(trash)?"));
 
 test("prose is put on one line, hidden characters gone", () =>
   assert.equal(plain(" Round\n up\u202e or  down? "), "Round up or down?"));

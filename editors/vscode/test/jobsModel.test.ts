@@ -139,6 +139,21 @@ test("jobs are listed newest first", () => {
     jobs.all().map(({ jobId }) => jobId),
     ["c", "b", "a"],
   );
+  jobs.put(at("d", 4));
+  jobs.put(at("b", 2));
+  assert.deepEqual(
+    jobs.all().map(({ jobId }) => jobId),
+    ["d", "c", "b", "a"],
+  );
+});
+
+test("the order is found once for all rows of a drawing, and anew after a change", () => {
+  const jobs = jobsOf(job());
+  const order = jobs.all();
+  jobs.children("j-1");
+  assert.equal(jobs.all(), order);
+  jobs.entered("j-1", "verify");
+  assert.equal(jobs.all()[0]?.movement, "verify");
 });
 
 test("news that is older than what is known changes nothing", () => {

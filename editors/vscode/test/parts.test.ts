@@ -163,6 +163,20 @@ test("calls while one runs share one more run", async () => {
   assert.equal(runs, 3);
 });
 
+test("a wish that comes between a run and the next is met by the next", async () => {
+  let open = 0;
+  let runs = 0;
+  const flight = new SingleFlight(async () => {
+    assert.equal((open += 1), 1, "two at a time");
+    runs += 1;
+    await new Promise(setImmediate);
+    open -= 1;
+  });
+  const again = flight.run().then(() => flight.run());
+  await Promise.all([again, flight.run()]);
+  assert.equal(runs, 2);
+});
+
 // -- model servers
 
 async function served(status: number, body: unknown): Promise<{ endpoint: string; port: number; end: () => void }> {

@@ -85,6 +85,30 @@ def test_nothing_hidden_in_outside_text_reaches_the_screen_as_it_is(
     assert lua(f"return require('maestro.text').oneline({told})", tmp_path) == shown
 
 
+def test_a_request_that_is_asked_anew_is_one_prompt_for_the_asking_that_counts(tmp_path: Path) -> None:
+    told = lua(
+        "vim.g.maestro = { prompt = 'now' }\n"
+        "local prompts, got = {}, {}\n"
+        "vim.ui.select = function(_, _, done) table.insert(prompts, done) end\n"
+        "local function come(name) coroutine.wrap(function()\n"
+        "  local request = { requestId = 'r', jobId = 'j', reason = 'question', title = '?' }\n"
+        "  request.options = { 'a' }\n"
+        "  got[name] = require('maestro.ask').incoming(1, request) == vim.NIL and 'nothing' or 'answer'\n"
+        "end)() end\n"
+        "come('first')\n"
+        "come('second')\n"
+        "vim.wait(2000, function() return got.first and #prompts > 0 end, 10)\n"
+        "local early = vim.deepcopy(got)\n"
+        "prompts[1](nil)\n"
+        "vim.wait(2000, function() return got.second end, 10)\n"
+        "return { prompts = #prompts, early = early, late = got }",
+        tmp_path,
+    )
+    assert told["prompts"] == 1
+    assert told["early"] == {"first": "nothing"}
+    assert told["late"] == {"first": "nothing", "second": "nothing"}
+
+
 @pytest.mark.parametrize(("width", "shown"), [(20, "日本語のテスト"), (7, "日本語…"), (1, "…")])
 def test_texts_are_cut_by_screen_cells(tmp_path: Path, width: int, shown: str) -> None:
     assert lua(f"return require('maestro.text').cut('日本語のテスト', {width})", tmp_path) == shown

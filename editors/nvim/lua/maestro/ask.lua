@@ -18,7 +18,7 @@ local LOOK_MS = 100
 ---@field request maestro.Request
 ---@field send fun(answer?: maestro.Answer) nil: no answer
 ---@field told? boolean
----@field gone? boolean settled elsewhere
+---@field gone? string why no answer counts any more, as the key of a text
 
 local queue = {} ---@type maestro.Asking[]
 local current ---@type maestro.Asking?
@@ -95,7 +95,7 @@ function open(asking)
   current, asking.told = asking, true
   dialogs.ask(asking.client_id, asking.request, function(answer, looks)
     if asking.gone then
-      return answer and text.notify(messages.text('ask.too_late'), vim.log.levels.WARN)
+      return answer and text.notify(messages.text(asking.gone), vim.log.levels.WARN)
     end
     if current ~= asking then
       return -- taken up anew meanwhile
@@ -140,6 +140,14 @@ function M.incoming(client_id, request)
       respond(still and answer or nil)
     end)
   end
+  for _, asking in ipairs(queue) do
+    if asking.client_id == client_id and asking.request.requestId == request.requestId then
+      -- Asked anew while the first time waits: one prompt, whose answer goes to the request that still counts.
+      asking.send(nil)
+      asking.send = send
+      return coroutine.yield()
+    end
+  end
   if not timer then
     last_key = vim.uv.now()
   end
@@ -154,7 +162,7 @@ end
 function M.withdraw(client_id, settled)
   for _, asking in ipairs(queue) do
     if asking.client_id == client_id and settled(asking.request) then
-      asking.gone = true
+      asking.gone = 'ask.too_late'
       asking.send(nil)
       if current == asking then
         review.close()
@@ -188,7 +196,7 @@ end
 function M.forget(client_id)
   for _, asking in ipairs(queue) do
     if asking.client_id == client_id then
-      asking.gone = true
+      asking.gone = 'not_running'
       drop(asking)
     end
   end

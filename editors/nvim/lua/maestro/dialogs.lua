@@ -137,7 +137,7 @@ end
 ---@param done fun(answer?: maestro.Answer, looks?: boolean)
 local function approval(client_id, request, done)
   local choices = vim.tbl_filter(function(choice)
-    return not choice.storing or request.rule ~= nil
+    return not choice.storing or (request.rule or '') ~= ''
   end, CHOICES[request.reason] or APPROVAL)
   review.open(client_id, request)
   vim.cmd.redraw()

@@ -88,7 +88,7 @@ return {
   ['status.waiting'] = '{count} 件があなたを待っています',
   ['status.running'] = '{count} 件実行中',
 
-  ['state.queued'] = '待ち行列',
+  ['state.queued'] = '順番待ち',
   ['state.running'] = '実行中',
   ['state.waiting_human'] = '待機中',
   ['state.waiting_subtasks'] = '子タスク',
