@@ -102,8 +102,7 @@ def _legacy(sample: bytes, whole: bool) -> Charset:
         return Charset(good[0])
     multibyte = len(sample.decode("utf-8", "ignore").encode()) - len(_HIGH.sub(b"", sample))
     if multibyte * 2 > len(_HIGH.findall(sample)):
-        # UTF-8 with damage in it; where there is much of that and another encoding reads the whole, nobody can
-        # tell.
+        # UTF-8 with damage in it. Where there is much damage and another encoding reads it all, none is sure.
         doubtful = valid and multibyte * 3 < len(_HIGH.findall(sample)) * 2
         return Charset("utf-8", certain=False) if doubtful else UTF8
     if not good and _decodes(sample, "cp1252", whole) and _latin(sample):
