@@ -15,6 +15,8 @@ from engine.llm.scripted import ScriptReply, ScriptRequest, call, serve_in_threa
 from tests.cli.harness import COMMAND, Cli, one_sentence
 from tests.cli.warm import DEADLINE
 
+pytestmark = pytest.mark.slow
+
 TOO_LONG = "x" * 300
 """No file system takes it: as a folder that is closed to this user, but for an administrator too."""
 

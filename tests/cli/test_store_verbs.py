@@ -15,6 +15,8 @@ import pytest
 from engine.llm.scripted import ScriptReply, ScriptRequest, ThreadedServer, call, serve_in_thread
 from tests.cli.harness import Cli, one_sentence
 
+pytestmark = pytest.mark.slow
+
 WRITE = ("Write", {"file_path": "hello.txt", "content": "hi\n"})
 
 

@@ -18,6 +18,8 @@ from maestro_lsp.ground.framing import frame
 from tests.lsp.raw_client import RawClient
 from tests.lsp.tiny import content, tiny, until
 
+pytestmark = pytest.mark.slow
+
 PROMPTLY = 2.5
 """Two seconds, and what a busy machine may add."""
 

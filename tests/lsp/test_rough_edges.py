@@ -23,6 +23,8 @@ from tests.lsp.pieces import put_pieces
 from tests.lsp.raw_client import RawClient, RpcError
 from tests.lsp.tiny import content, until
 
+pytestmark = pytest.mark.slow
+
 LONG = " && ".join(f"echo step-{number}" for number in range(90)) + " && rm -r $HOME/all"
 WHY = {"en": "the model asked", "ja": "モデルからの質問です"}
 
