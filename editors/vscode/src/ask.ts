@@ -262,6 +262,9 @@ export class Desk {
       );
       listening.push(token.onCancellationRequested(() => resolve(undefined)));
       pick.show();
+      if (wary) {
+        pick.activeItems = []; // an Enter meant for something else allows nothing
+      }
     }).finally(() => listening.forEach((one) => one.dispose()));
   }
 }

@@ -25,6 +25,7 @@ await flow("main", async (w) => {
   await w.sees(".editor.original .view-lines", "return price * (100 + rate) / 100");
   await w.sees(".tab", "price.py: now ↔ proposed");
   await w.apart(".quick-input-widget", ".monaco-diff-editor");
+  await w.nothingChosen();
   await w.picture("diff");
   await w.choose("Allow once");
 

@@ -144,13 +144,22 @@ export class Window {
     this.say(`asks: ${texts.join(" | ")}`);
   }
 
+  /** Nothing is chosen before the person chooses: an Enter meant for something else allows nothing. */
+  async nothingChosen() {
+    const chosen = await this.page.locator(".quick-input-list .monaco-list-row.focused").count();
+    if (chosen !== 0) {
+      throw new Error("the prompt opens with a choice already made");
+    }
+  }
+
   /** Choose a row of the quick pick by the keyboard: type nothing, go down to it, Enter. */
   async choose(text) {
     const row = this.row(text).first();
     await row.waitFor();
     for (let step = 0; step < 20; step++) {
-      const focused = this.page.locator(".quick-input-list .monaco-list-row.focused");
-      if (normal(await focused.locator(".label-name").first().innerText()).includes(normal(text))) {
+      const focused = this.page.locator(".quick-input-list .monaco-list-row.focused .label-name");
+      const name = (await focused.count()) === 0 ? "" : await focused.first().innerText();
+      if (normal(name).includes(normal(text))) {
         await this.page.waitForTimeout(QUIET_MS);
         await this.page.keyboard.press("Enter");
         this.say(`chose: ${text}`);
