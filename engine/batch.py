@@ -1,18 +1,17 @@
 """Runs the calls of one reply: in order, each answered exactly once, effects journalled before they happen.
 
 A batch may be entered again: after an approval, or after a crash. Calls that already have their result are
-left alone; a call whose intent is
-journalled without a result is settled by the file's hash where that can tell, else reported to the model as
-unknown, and run again only if it
-merely reads. The call that ends the movement keeps its place open: it is evaluated again if the process dies
-before the end is stored.
+left alone; a call whose intent is journalled without a result is settled by the file's hash where that can
+tell, else reported to the model as unknown, and run again only if it merely reads. The call that ends the
+movement keeps its place open: it is evaluated again if the process dies before the end is stored.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from engine.consent import Consent, consent_to, digest_of, masked, open_approval
 from engine.core.errors import EngineError, LeaseLost, StoreFault
@@ -25,6 +24,8 @@ from engine.kit import JobRun, log, traced
 from engine.ports import ToolContext
 from engine.tool_context import tool_context
 from engine.toolbox import Ready, Refused, check_call
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +123,9 @@ class Batch:
         if item.call.call_id in self.answered:
             return None
         if isinstance(item, Refused):
-            return self._error(item.call, item.text, item.brief)
+            return self._refuse(item.call, item.text, item.brief)
         if (first := self._duplicate_of(at)) is not None:
-            return self._error(
+            return self._refuse(
                 item.call, self.run.texts("result.duplicate", call_id=first), "repeated call, run once"
             )
         step = await self.run.kit.db(self.run.kit.store.step, self.run.job.job_id, item.call.call_id)
@@ -153,11 +154,11 @@ class Batch:
                 self.run.kit.settle_file, self.run.job.task_id, intent.path, intent.call_id
             )
             if current == intent.post_hash:
-                return self._answer(item, ToolResult(texts("result.happened"), brief=intent.path))
+                return self._answer(item.call, ToolResult(texts("result.happened"), brief=intent.path))
             if current == intent.pre_hash:
                 return None
         result = ToolResult(texts("result.unknown_outcome"), brief="outcome unknown", is_error=True)
-        return self._answer(item, result)
+        return self._answer(item.call, result)
 
     async def _perform(self, item: Ready, step: Step | None) -> Answered | Ended:
         ctx = tool_context(self.run, item.call.call_id)
@@ -168,7 +169,8 @@ class Batch:
         consent = await consent_to(self.run, item, prepared, step)
         match consent.verdict:
             case "deny":
-                return self._error(item.call, consent.text, consent.brief, item, prepared)
+                called = _called(item, prepared, self.run.kit.redact)
+                return self._refuse(item.call, consent.text, consent.brief, called)
             case "ask":
                 request = open_approval(self.run, item, prepared, consent)
                 return Ended(Signal(consent.sentinel, wait_reason="approval"), request)
@@ -187,7 +189,7 @@ class Batch:
             await run.kit.db(run.kit.store.begin_step, run.lease, intent, run.now(), [called], before)
         ctx.network = consent.network
         started = run.now()
-        outcome = await self._guarded(item, item.spec.run(ctx, item.args, prepared))
+        outcome: Prepared | Outcome = await self._guarded(item, item.spec.run(ctx, item.args, prepared))
         if isinstance(outcome, Prepared):
             raise TypeError(f"{item.spec.name} returned a plan instead of a result")
         if lasting and isinstance(outcome, ToolResult) and not outcome.is_error:
@@ -218,10 +220,10 @@ class Batch:
             post_hash=prepared.post_hash,
         )
 
-    async def _guarded(self, item: Ready, work: object) -> Prepared | Outcome:
+    async def _guarded(self, item: Ready, work: Awaitable[T]) -> T | ToolResult:
         """Await a tool; what it raises becomes an error result, except what must end the run."""
         try:
-            return await work  # type: ignore[misc, no-any-return]
+            return await work
         except (LeaseLost, StoreFault):
             raise
         except EngineError as error:
@@ -244,7 +246,7 @@ class Batch:
         self, item: Ready, outcome: Outcome, *, seconds: float = 0.0, called: Event | None = None
     ) -> Answered | Ended:
         if isinstance(outcome, ToolResult):
-            return self._answer(item, outcome, seconds=seconds, called=called)
+            return self._answer(item.call, outcome, seconds=seconds, called=called)
         return Ended(outcome, self._request(item, outcome))
 
     def _request(self, item: Ready, signal: Signal) -> NewRequest | None:
@@ -271,18 +273,14 @@ class Batch:
         )
 
     def _answer(
-        self,
-        item: Ready,
-        result: ToolResult,
-        *,
-        seconds: float = 0.0,
-        called: Event | None = None,
+        self, call: ToolCall, result: ToolResult, *, seconds: float = 0.0, called: Event | None = None
     ) -> Answered:
+        """A call's result as it is journalled, told and sent."""
         text = self.run.kit.redact(result.text)
-        brief = self.run.kit.redact(result.brief or item.spec.name)
-        message = Message("tool", encode_tool_result(item.call.call_id, text), item.call.call_id)
+        brief = self.run.kit.redact(result.brief or call.name)
+        message = Message("tool", encode_tool_result(call.call_id, text), call.call_id)
         told: dict[str, object] = {
-            "callId": item.call.call_id,
+            "callId": call.call_id,
             "ok": not result.is_error,
             "brief": brief,
             "bytes": len(text.encode("utf-8", "replace")),
@@ -291,38 +289,18 @@ class Batch:
         if result.truncated:
             told["truncated"] = True
         events = (*([called] if called else []), Event("tool_result", told))
-        done = StepResult(item.call.call_id, not result.is_error, brief, message, result.changes)
+        done = StepResult(call.call_id, not result.is_error, brief, message, result.changes)
         return Answered(done, events)
 
-    def _error(
-        self,
-        call: ToolCall,
-        text: str,
-        brief: str,
-        item: Ready | None = None,
-        prepared: Prepared | None = None,
-    ) -> Answered:
+    def _refuse(self, call: ToolCall, text: str, brief: str, called: Event | None = None) -> Answered:
         """An error result for a call that did not run; the call itself is told too, so that a timeline is
         complete.
         """
-        redact = self.run.kit.redact
-        if item is not None and prepared is not None:
-            called = _called(item, prepared, redact)
-        else:
-            body = {"callId": call.call_id, "tool": call.name[:80], "arguments": {}, "title": redact(brief)}
+        if called is None:
+            title = self.run.kit.redact(brief)
+            body = {"callId": call.call_id, "tool": call.name[:80], "arguments": {}, "title": title}
             called = Event("tool_call", body)
-        message = Message("tool", encode_tool_result(call.call_id, redact(text)), call.call_id)
-        told = {
-            "callId": call.call_id,
-            "ok": False,
-            "brief": redact(brief),
-            "bytes": len(text.encode("utf-8", "replace")),
-            "seconds": 0.0,
-        }
-        return Answered(
-            StepResult(call.call_id, False, redact(brief), message),
-            (called, Event("tool_result", told)),
-        )
+        return self._answer(call, ToolResult(text, brief=brief, is_error=True), called=called)
 
 
 def _called(item: Ready, prepared: Prepared, redact: Callable[[str], str]) -> Event:

@@ -1,9 +1,8 @@
 """A run of a piece: movement after movement until something parks or ends the job.
 
 A run starts in one of three ways: a job's first movement; a movement re-entered from its head with the prompt
-rebuilt; a conversation restored
-from the journal, message for message (after an approval, or after a crash). Only the first counts as entering
-a movement.
+rebuilt; a conversation restored from the journal, message for message (after an approval, or after a crash).
+Only the first counts as entering a movement.
 """
 
 from __future__ import annotations

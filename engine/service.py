@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -40,6 +40,18 @@ from engine.store.store import Store, StoreThread
 from engine.toolbox import permissions_of
 from engine.tools import ShellRegistry, builtin_tools
 from engine.worker import Worker
+from engine.workspace import (
+    Refused,
+    file_hash,
+    git_branch,
+    list_task_files,
+    read_content,
+    remove_temporaries,
+    resolve,
+)
+
+if TYPE_CHECKING:
+    from engine.llm.openai import OpenAIModel
 
 IDLE_EXIT_S = 300.0
 """An engine process with nothing queued or running ends after this long; the front starts the next one.
@@ -93,7 +105,7 @@ class Service:
         self._registry = ShellRegistry()
         self.worker: Worker | None = None
         self._stopped = False
-        self._model: Model | None = None
+        self._model: OpenAIModel | None = None
 
     async def run(self, *, until_idle: bool = False, idle_s: float | None = None) -> None:
         """Open the store and work. Raises ``StoreFault`` if it cannot be used."""
@@ -112,9 +124,8 @@ class Service:
             await self._registry.end_everything()
             await self._db(store.close)
             self._db.close()
-            close = getattr(self._model, "aclose", None)
-            if close is not None:
-                await close()
+            if self._model is not None:
+                await self._model.aclose()
 
     def wake(self) -> None:
         """Look at the queue now."""
@@ -204,8 +215,6 @@ class Service:
         return self._model
 
     def _facts(self, job: Job) -> WorkspaceFacts:
-        from engine.workspace import git_branch, list_task_files
-
         folder = task_dir(self.workspace, job.task_id)
         files = list_task_files(folder)
         relative = folder.relative_to(self.workspace)
@@ -225,8 +234,6 @@ def _settle_file(workspace: Path, task_id: str, path: str, call_id: str) -> str 
 
     None if there is no such file, or nothing that a tool would have written.
     """
-    from engine.workspace import Refused, file_hash, remove_temporaries, resolve
-
     try:
         place = resolve(workspace, task_dir(workspace, task_id), path)
         remove_temporaries(place, call_id)
@@ -237,8 +244,6 @@ def _settle_file(workspace: Path, task_id: str, path: str, call_id: str) -> str 
 
 def _file_before(workspace: Path, task_id: str, path: str) -> FileChange | None:
     """A file as it is before a change of it; None if it cannot be read, and then it will not be written."""
-    from engine.workspace import Refused, read_content, resolve
-
     try:
         content = read_content(resolve(workspace, task_dir(workspace, task_id), path), _LARGEST_BEFORE)
     except FileNotFoundError:

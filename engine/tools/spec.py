@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -40,10 +41,9 @@ def make(
     async def guarded_run(ctx: Any, args: Any, prepared: Prepared) -> Outcome:
         return await _plainly(run(ctx, args, prepared))
 
-    description = (_FOLDER / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
     return ToolSpec(
         name=name,
-        description=description,
+        description=_description(name),
         arguments=arguments,
         effect=effect,
         run=guarded_run,
@@ -51,6 +51,12 @@ def make(
         always=always,
         schema=argument_schema(arguments),
     )
+
+
+@cache
+def _description(name: str) -> str:
+    """Read once: the control tools are made for every claimed job, on the engine's event loop."""
+    return (_FOLDER / f"{name}.md").read_text(encoding="utf-8").rstrip("\n")
 
 
 async def _plainly(work: Awaitable[T]) -> T | ToolResult:

@@ -43,10 +43,8 @@ asyncio.run(service.run())
 """
 
 
-async def run_and_kill(it: Rig, when: Callable[[], bool] | None, *, crash_at: str | None = None) -> None:
-    """Run an engine until ``when`` holds, then SIGKILL it; with ``crash_at`` ``effect:<tool>`` it kills
-    itself between effect and result.
-    """
+async def spawn(it: Rig, crash_at: str | None = None) -> asyncio.subprocess.Process:
+    """Start an engine on the rig's store in a process of its own."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", CHILD, stdin=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[2]
     )
@@ -58,6 +56,14 @@ async def run_and_kill(it: Rig, when: Callable[[], bool] | None, *, crash_at: st
         "crashAt": crash_at,
     }
     child.stdin.write(msgspec.json.encode(order) + b"\n")
+    return child
+
+
+async def run_and_kill(it: Rig, when: Callable[[], bool] | None, *, crash_at: str | None = None) -> None:
+    """Run an engine until ``when`` holds, then SIGKILL it; with ``crash_at`` ``effect:<tool>`` it kills
+    itself between effect and result.
+    """
+    child = await spawn(it, crash_at)
     try:
         async with asyncio.timeout(DEADLINE_S):
             if when is None:

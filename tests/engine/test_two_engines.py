@@ -6,20 +6,18 @@ import asyncio
 import os
 import signal
 import sqlite3
-import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from engine.core.errors import StoreFault
 from engine.core.limits import Leases
 from engine.llm.scripted import ScriptReply, call
 from engine.store.sqlite import Database
-from tests.engine.killed import CHILD
+from tests.engine.killed import spawn
 from tests.engine.odd import BASH, DONE
 from tests.engine.rig import DEADLINE_S, Rig, rig
 from tests.engine.test_approvals import ONE
@@ -66,21 +64,6 @@ async def test_a_state_folder_that_cannot_be_made_is_a_store_fault(tmp_path: Pat
 
 
 # -- two engines -------------------------------------------------------------------------------------
-
-
-async def spawn(it: Rig) -> asyncio.subprocess.Process:
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CHILD, stdin=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[2]
-    )
-    assert child.stdin is not None
-    order = {
-        "workspace": str(it.workspace),
-        "store": str(it.client.store_file),
-        "config": msgspec.to_builtins(it.config),
-        "crashAt": None,
-    }
-    child.stdin.write(msgspec.json.encode(order) + b"\n")
-    return child
 
 
 async def test_an_engine_that_slept_past_its_lease_writes_nothing_when_it_wakes(tmp_path: Path) -> None:
