@@ -52,6 +52,7 @@ USAGE = """usage: python3 dev.py COMMAND [arguments]
   demo [arguments]               the main job on the scripted model: no key, no network
   run [arguments]                maestro-lsp with these arguments
   test [--fast] [arguments]      the tests, arguments for pytest; --fast leaves out the slow ones
+  fuzz [--minutes N] [NAME …]    feeds what takes anything with anything, ten minutes long (tests/fuzz)
   check                          format, lint, types, layers
   setup [--fresh]                the environment for all of these; --fresh makes it anew
   lock [--upgrade]               the requirements files and the notices again, when pyproject.toml changed
@@ -62,6 +63,7 @@ USAGE_JA = """使い方: python3 dev.py コマンド [引数]
   demo [引数]                    台本どおりに答えるモデルで主な仕事を実演（鍵もネットワークも不要）
   run [引数]                     この引数で maestro-lsp を実行
   test [--fast] [引数]           テスト。引数は pytest へ渡す。--fast は遅いテストを除く
+  fuzz [--minutes N] [名前 …]    何でも受け取る部分に何でも与える。既定は 10 分（tests/fuzz）
   check                          書式、リント、型、層の検査
   setup [--fresh]                上のすべてに使う環境を用意。--fresh は作り直す
   lock [--upgrade]               pyproject.toml の変更後に requirements とライセンス一覧を作り直す
@@ -277,6 +279,12 @@ def test(arguments: Sequence[str]) -> int:
     return status
 
 
+def fuzz(arguments: Sequence[str]) -> int:
+    """The modules of tests/fuzz, by the minute."""
+    ensure("dev")
+    return call("-P", "-m", "tests.fuzz", *arguments)
+
+
 def check() -> int:
     """Every check, also after one failed. Status 1 if any did."""
     ensure("dev")
@@ -326,6 +334,7 @@ def main(arguments: Sequence[str]) -> int:
         "demo": lambda: maestro("demo", *rest),
         "run": lambda: maestro(*rest),
         "test": lambda: test(rest),
+        "fuzz": lambda: fuzz(rest),
         "check": check,
         "setup": lambda: setup(fresh=bool(rest)),
         "lock": lambda: lock(rest),

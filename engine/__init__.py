@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 from engine.catalog import explain, language_of_locale
 from engine.catalog import messages as catalogue
 from engine.client import Client, StartOrder
-from engine.config import LANGUAGES, MODES, SANDBOX, EngineConfig, ModelSettings
+from engine.config import (
+    DEFAULT_WORKER,
+    LANGUAGES,
+    MODES,
+    SANDBOX,
+    EngineConfig,
+    ModelSettings,
+    WorkerSettings,
+)
+from engine.core.budget import Budget, Price
 from engine.core.errors import (
     AlreadySettled,
     BadArgument,
@@ -25,27 +34,40 @@ from engine.core.errors import (
     NotTrusted,
     StoreFault,
 )
+from engine.core.export import FORMATS as EXPORT_FORMATS
+from engine.core.export import Export, ExportedChange, ExportHead
+from engine.core.graph import mermaid as piece_mermaid
+from engine.core.graph import svg as piece_svg
 from engine.core.jobs import ENDED, PARKED, JobStatus
 from engine.core.limits import ContextLimits, Leases, Safety
+from engine.core.model_choice import role_of as model_role
 from engine.core.piece_keys import piece_schema
 from engine.core.toolnames import BUILTIN_NAMES
+from engine.core.truncate import cut, grapheme_ceil, grapheme_floor, graphemes
 from engine.core.views import (
     Brief,
+    ChildView,
+    CommentView,
     FileChanged,
     JobDetail,
     JobSummary,
     MovementView,
+    Pruned,
     Request,
+    Reverted,
+    RevertKept,
     RuleView,
     UsageView,
     to_wire,
 )
+from engine.export import export_events, export_head, export_json, export_to_file
 from engine.finding import find_store, workspace_of
 from engine.ids import new_id, short_id
 from engine.loader import DEFAULT_PIECE, PieceEntry, check_text, default_dirs, list_pieces, load_piece
 from engine.paths import all_stores, state_dir, store_path, task_dir
 from engine.ports import Buffer
 from engine.process import EngineProcess
+from engine.prune import age_of, prune_tasks
 
 if TYPE_CHECKING:
     from engine.llm.check import ModelReport, check_model, check_settings
@@ -72,7 +94,9 @@ _LATE = {
 __all__ = [
     "BUILTIN_NAMES",
     "DEFAULT_PIECE",
+    "DEFAULT_WORKER",
     "ENDED",
+    "EXPORT_FORMATS",
     "LANGUAGES",
     "MODES",
     "PARKED",
@@ -80,12 +104,18 @@ __all__ = [
     "AlreadySettled",
     "BadArgument",
     "Brief",
+    "Budget",
     "Buffer",
+    "ChildView",
     "Client",
+    "CommentView",
     "ContextLimits",
     "EngineConfig",
     "EngineError",
     "EngineProcess",
+    "Export",
+    "ExportHead",
+    "ExportedChange",
     "Extras",
     "FaultyPiece",
     "FileChanged",
@@ -102,7 +132,11 @@ __all__ = [
     "NotFound",
     "NotTrusted",
     "PieceEntry",
+    "Price",
+    "Pruned",
     "Request",
+    "RevertKept",
+    "Reverted",
     "RuleView",
     "Safety",
     "ScriptedServer",
@@ -110,20 +144,34 @@ __all__ = [
     "StartOrder",
     "StoreFault",
     "UsageView",
+    "WorkerSettings",
+    "age_of",
     "all_stores",
     "catalogue",
     "check_model",
     "check_settings",
     "check_text",
+    "cut",
     "default_dirs",
     "explain",
+    "export_events",
+    "export_head",
+    "export_json",
+    "export_to_file",
     "find_program",
     "find_store",
+    "grapheme_ceil",
+    "grapheme_floor",
+    "graphemes",
     "language_of_locale",
     "list_pieces",
     "load_piece",
+    "model_role",
     "new_id",
+    "piece_mermaid",
     "piece_schema",
+    "piece_svg",
+    "prune_tasks",
     "refuse_workspace",
     "sandbox_level",
     "serve_link",

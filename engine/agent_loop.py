@@ -7,21 +7,25 @@ It looks at the journalled messages: calls without a result are run, else the mo
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from engine.allowance import charge, over_budget, put_off
 from engine.batch import Batch, Ended
-from engine.core.context import ContextManager
-from engine.core.errors import ModelFault
-from engine.core.messages import encode_assistant, encode_message, encode_tool_result
-from engine.core.outcome import MovementResult
+from engine.core.accounts import counted, usage_event
+from engine.core.conversation import in_full
+from engine.core.errors import ContextOverflow, ModelFault
+from engine.core.messages import encode_assistant, encode_message, encode_thought, encode_tool_result
+from engine.core.outcome import WAITING_HUMAN_INTERRUPTED, MovementResult
 from engine.core.records import Event, Message, NewRequest
 from engine.core.reply import Delta, Reply, ToolCall
 from engine.core.turn import AskAgain, End, Nudge, RefuseCalls, RunCalls, advance, count_unknown
 from engine.kit import JobRun, log
 from engine.ports import ModelRequest
+from engine.pressure import forced_end, is_full, refused, result_budget, weigh, wrap_up, wrapped_up
 from engine.toolbox import resolve_name
 
 
@@ -37,29 +41,47 @@ class MovementEnd:
 
 
 async def run_movement(run: JobRun) -> MovementEnd:
-    """Work on the current movement until it ends. Raises ``LeaseLost``, ``StoreFault`` and cancellation."""
+    """Work on the current movement until it ends. Raises ``LeaseLost``, ``StoreFault``, ``PutOff`` and
+    cancellation.
+    """
     while True:
-        calls, answered = unanswered(run.messages, run.fresh)
+        calls, answered = unanswered(run.messages)
         if calls:
             if (end := await _run_calls(run, calls, answered)) is not None:
                 return end
             continue
+        if is_full(run):
+            return MovementEnd(await forced_end(run))
+        if (request := over_budget(run)) is not None:
+            return MovementEnd(MovementResult(next=WAITING_HUMAN_INTERRUPTED), request)
         await _deliver_news(run)
         try:
             reply = await _ask_model(run)
+        except ContextOverflow as fault:
+            if (outcome := await refused(run, fault)) is not None:
+                return MovementEnd(outcome)
+            continue
         except ModelFault as fault:
+            put_off(fault, run.kit.seat(run.job).llm, run.counters)
             return _faulted(run, fault)
-        if (end := await _take(run, reply)) is not None:
+        events = [*_usage_events(run, reply), *await weigh(run, reply)]
+        charge(run, reply)
+        if (end := await _take(run, reply, events)) is not None:
             return end
 
 
 async def _run_calls(run: JobRun, calls: Sequence[ToolCall], answered: frozenset[str]) -> MovementEnd | None:
-    batch = Batch(run, calls, answered)
+    if run.grants.anywhere():  # a rule that the person removed meanwhile permits nothing any more
+        run.grants = await run.kit.db(run.kit.store.grants, run.job.job_id, run.job.task_id)
+    batch = Batch(run, calls, answered, context_full=is_full(run))
     run.turn, too_many = count_unknown(run.turn, batch.all_unknown, run.kit.config.safety)
     if too_many is not None:
         return MovementEnd(too_many)
     ended = await batch.execute()
-    return None if ended is None else finish_movement(ended)
+    if ended is None:
+        return None
+    run.counters = replace(run.counters, overflows=0)
+    return finish_movement(ended)
 
 
 def finish_movement(ended: Ended) -> MovementEnd:
@@ -77,7 +99,7 @@ def finish_movement(ended: Ended) -> MovementEnd:
     return MovementEnd(outcome, ended.request, ended.tail)
 
 
-async def _take(run: JobRun, reply: Reply) -> MovementEnd | None:
+async def _take(run: JobRun, reply: Reply, events: list[Event]) -> MovementEnd | None:
     """Journal a reply and follow the plan it leads to. None: the movement goes on.
 
     Names are repaired before that, so that a restored conversation calls the same tools.
@@ -89,36 +111,46 @@ async def _take(run: JobRun, reply: Reply) -> MovementEnd | None:
     texts = run.texts
     match plan:
         case AskAgain():
-            await run.append((), events=_usage_events(run, reply))
-        case RunCalls(calls):
-            run.fresh = {call.call_id: call for call in calls}
-            await _keep(run, reply, ())
+            await run.append((), events=events)
+            if not is_full(run):
+                await asyncio.sleep(_wait_s(run))
+        case RunCalls():
+            await _keep(run, reply, (), events)
         case RefuseCalls(calls, prompt):
             refusal = [
                 Message("tool", encode_tool_result(c.call_id, texts(prompt)), c.call_id) for c in calls
             ]
-            await _keep(run, reply, refusal)
+            await _keep(run, reply, refusal, events)
         case Nudge(prompt):
-            await _keep(run, reply, [Message("user", encode_message("user", texts(prompt)))])
+            text = "\n".join(part for part in (texts(prompt), wrap_up(run)) if part)
+            wrapped_up(run)
+            await _keep(run, reply, [Message("user", encode_message("user", text))], events)
         case End(outcome):
-            await run.append((), events=_usage_events(run, reply))
+            await run.append((), events=events)
             return MovementEnd(outcome)
         case _:
             assert_never(plan)
     return None
 
 
-async def _keep(run: JobRun, reply: Reply, after: Sequence[Message]) -> None:
-    message = Message("assistant", encode_assistant(reply))
-    events = _usage_events(run, reply)
+def _wait_s(run: JobRun) -> float:
+    """Seconds before a server that gave nothing is asked again: those between attempts after a fault."""
+    waits = run.kit.seat(run.job).llm.backoff_ms or (0,)
+    return waits[min(run.turn.empty, len(waits)) - 1] / 1000
+
+
+async def _keep(run: JobRun, reply: Reply, after: Sequence[Message], events: list[Event]) -> None:
+    problems = {call.call_id: run.kit.redact(call.problem) for call in reply.calls if call.problem}
+    message = Message("assistant", encode_assistant(reply), thought=encode_thought(reply), problems=problems)
+    run.call_ids.update(call.call_id for call in reply.calls)
     if reply.text.strip():
         events.insert(0, Event("text", {"full": run.kit.redact(reply.text)}))
     await run.append([message, *after], events=events)
 
 
 async def _deliver_news(run: JobRun) -> None:
-    """What the person said while the job runs, and the time after a long break, appended after the current
-    tool results.
+    """What the person said while the job runs, the time after a long break, and the call to wrap up, appended
+    after the current tool results.
 
     Strict chat templates refuse two user messages in a row: behind one of ours, news wait for the next
     results.
@@ -127,9 +159,14 @@ async def _deliver_news(run: JobRun) -> None:
         return
     comments = await run.kit.db(run.kit.store.undelivered, run.job.task_id)
     parts = [run.time_note] if run.time_note else []
-    parts += [run.texts("comment_now", text=run.kit.redact(comment.text)) for comment in comments]
+    budget = result_budget(run, max(1, len(comments)))
+    said = [in_full(run.kit.redact(comment.text), budget, run.texts) for comment in comments]
+    parts += [run.texts("comment_now", text=text) for text in said]
+    if last := wrap_up(run):
+        parts.append(last)
     if parts:
         run.time_note = ""
+        wrapped_up(run)
         ids = [comment.comment_id for comment in comments]
         await run.append([Message("user", encode_message("user", "\n".join(parts)))], delivered=ids)
 
@@ -147,85 +184,59 @@ async def _ask_model(run: JobRun) -> Reply:
     request = ModelRequest(
         messages=[message.body for message in run.messages],
         tools=run.job.tools,
-        model=run.job.model,
+        model=run.kit.seat(run.job).model,
         tool_choice="required" if run.turn.text_only else None,
         first_of_run=run.first_request,
+        thoughts={place: message.thought for place, message in enumerate(run.messages) if message.thought},
+        taken=run.call_ids,
+        holder=run.job.job_id,
     )
     reply = await run.kit.model(run.job).reply(request, on_delta)
     run.first_request = False
-    _count(run, reply)
+    run.answered(request.messages)
+    run.usage = counted(run.usage, reply.usage)
     return reply
 
 
-def _count(run: JobRun, reply: Reply) -> None:
-    used = reply.usage
-    prompt, completion, cached = used.prompt_tokens or 0, used.completion_tokens or 0, used.cached_tokens or 0
-    run.context = ContextManager(run.context.limit, used=prompt + completion)
-    total = run.usage.prompt_tokens + prompt
-    cached_total = run.usage.cached_tokens + cached
-    run.usage = replace(
-        run.usage,
-        prompt_tokens=total,
-        completion_tokens=run.usage.completion_tokens + completion,
-        cached_tokens=cached_total,
-        reused_pct=round(100 * cached_total / total, 1)
-        if used.cached_tokens is not None and total
-        else run.usage.reused_pct,
-        context_ratio=round(ContextManager(run.context.limit, used=prompt).ratio(), 4),
-        calls=run.usage.calls + 1,
-    )
-
-
 def _usage_events(run: JobRun, reply: Reply) -> list[Event]:
-    """What one model call cost, and, for the first call of a movement, how much of the prompt the server
-    reused.
+    """What one model call cost, for the first call of a movement how much of the prompt the server reused,
+    and a break of the cache law (engine.md §3).
     """
     used = reply.usage
-    events = [
-        Event(
-            "usage",
-            {
-                "promptTokens": used.prompt_tokens or 0,
-                "completionTokens": used.completion_tokens or 0,
-                "cachedTokens": used.cached_tokens or 0,
-                "seconds": round(reply.seconds, 3),
-            },
-        )
-    ]
+    events = [usage_event(reply)]
     if used.cached_tokens is not None and used.prompt_tokens:
         pct = round(100 * used.cached_tokens / used.prompt_tokens, 1)
         log.info("[llm-stream] job=%s prompt_cache reused=%d pct=%s", run.job.job_id, used.cached_tokens, pct)
+        if run.first_call or run.cache_break is not None:
+            body = {"reused": used.cached_tokens, "total": used.prompt_tokens, "pct": pct}
+            if run.cache_break is not None:
+                body["firstDifference"] = run.cache_break
+            events.append(Event("cache", body))
         if run.first_call:
-            events.append(
-                Event("cache", {"reused": used.cached_tokens, "total": used.prompt_tokens, "pct": pct})
-            )
             run.first_reuse = pct
-    run.first_call = False
+    if run.cache_break is not None:
+        log.warning("[llm-stream] job=%s cache_break first difference at %d", run.job.job_id, run.cache_break)
+        events.append(Event("cache_break", {"firstDifference": run.cache_break}))
+    run.first_call, run.cache_break = False, None
     return events
 
 
 def _faulted(run: JobRun, fault: ModelFault) -> MovementEnd:
     text = run.kit.explain(fault, run.texts.language)
-    reason = "context_exhausted" if fault.key == "model.context_overflow" else "provider_error"
-    outcome = MovementResult(next=None, reason=reason, result=run.kit.redact(text), retryable=True)
+    outcome = MovementResult(next=None, reason="provider_error", result=run.kit.redact(text), retryable=True)
     return MovementEnd(outcome)
 
 
-def unanswered(
-    messages: Sequence[Message], fresh: Mapping[str, ToolCall]
-) -> tuple[list[ToolCall], frozenset[str]]:
+def unanswered(messages: Sequence[Message]) -> tuple[list[ToolCall], frozenset[str]]:
     """The calls of the last assistant message if some have no result yet (all of them, with the ids already
     answered); else nothing.
-
-    ``fresh`` are calls of a reply just received: they still know what was wrong with their arguments, which
-    the journal does not keep.
     """
     answered: set[str] = set()
     for message in reversed(messages):
         if message.role == "tool" and message.call_id is not None:
             answered.add(message.call_id)
         elif message.role == "assistant":
-            calls = [fresh.get(call.call_id, call) for call in calls_of(message.body)]
+            calls = calls_of(message)
             open_calls = [call for call in calls if call.call_id not in answered]
             return (calls, frozenset(answered)) if open_calls else ([], frozenset())
         else:
@@ -233,16 +244,16 @@ def unanswered(
     return [], frozenset()
 
 
-def calls_of(body: bytes) -> list[ToolCall]:
-    """The calls of a journalled assistant message, as they were sent."""
+def calls_of(message: Message) -> list[ToolCall]:
+    """The calls of a journalled assistant message. One with a problem has no arguments, whatever was sent
+    for it.
+    """
     calls: list[ToolCall] = []
-    for entry in json.loads(body).get("tool_calls") or ():
-        raw = entry["function"]["arguments"]
-        arguments = json.loads(raw)
-        problem = None if isinstance(arguments, dict) else "not a JSON object"
-        calls.append(
-            ToolCall(
-                entry["id"], entry["function"]["name"], arguments if problem is None else None, raw, problem
-            )
-        )
+    for entry in json.loads(message.body).get("tool_calls") or ():
+        name, raw = entry["function"]["name"], entry["function"]["arguments"]
+        problem = message.problems.get(entry["id"])
+        arguments = None if problem else json.loads(raw)
+        if not problem and not isinstance(arguments, dict):
+            arguments, problem = None, "not a JSON object"
+        calls.append(ToolCall(entry["id"], name, arguments, raw, problem))
     return calls

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engine.core.errors import BadArgument
+from engine.core.messages import heal
 from engine.paths import task_dir
 
 _MENTION = re.compile(r"(?<![A-Za-z0-9._%+@-])@([^\s@,;:!?、。\x00]{1,1024})")
 """``@path``, not the end of a mail address; in Japanese nothing need stand between it and the words around
 it.
 """
+_SUFFIX = re.compile(r"\.\w{1,16}")
 MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -35,10 +37,10 @@ def attach(
         if (found := _mentioned(workspace, mention)) is not None:
             listed[found] = None
     if selection is not None:
-        name, text = selection
+        name, text = map(heal, selection)
         number = 1 + sum(1 for _ in folder.glob("selection-*"))
         suffix = Path(name.partition(":")[0]).suffix
-        target = folder / f"selection-{number}{suffix}"
+        target = folder / f"selection-{number}{suffix if _SUFFIX.fullmatch(suffix) else ''}"
         target.write_text(f"{name}\n\n{text}", "utf-8", newline="")
         listed[str(target.relative_to(workspace))] = None
     return list(listed)
@@ -73,10 +75,10 @@ def _place(workspace: Path, folder: Path, path: Path) -> str:
         raise BadArgument(
             "start.cannot_copy", path=str(path), data={"path": "files", "expected": "a file up to 64 MiB"}
         )
-    target = folder / path.name
+    target = first = folder / heal(path.name)
     for number in range(1, 1000):
         if not target.exists():
             break
-        target = folder / f"{path.stem}-{number}{path.suffix}"
+        target = folder / f"{first.stem}-{number}{first.suffix}"
     shutil.copyfile(path, target)
     return str(target.relative_to(workspace))

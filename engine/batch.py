@@ -9,21 +9,22 @@ movement keeps its place open: it is evaluated again if the process dies before 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from engine.consent import Consent, consent_to, digest_of, masked, open_approval
+from engine.consent import Consent, consent_to, digest_of, masked, open_approval, titled
 from engine.core.errors import EngineError, LeaseLost, StoreFault
 from engine.core.hops import worked
 from engine.core.messages import encode_tool_result
 from engine.core.records import Event, Intent, Message, NewRequest, Step, StepResult, canonical
 from engine.core.reply import ToolCall
 from engine.core.tooling import LASTING, Effect, FileChange, Outcome, Prepared, Signal, ToolResult
+from engine.core.truncate import first_characters
 from engine.kit import JobRun, log, traced
 from engine.ports import ToolContext
 from engine.tool_context import tool_context
-from engine.toolbox import Ready, Refused, check_call
+from engine.toolbox import Ready, Refused, check_call, control_only, within
 
 T = TypeVar("T")
 
@@ -47,14 +48,28 @@ class Answered:
 
     result: StepResult
     events: tuple[Event, ...]
+    closes: bool = False
 
 
 class Batch:
-    """One reply's calls. ``answered`` are the ids that already have their result in the conversation."""
+    """One reply's calls. ``answered`` are the ids that already have their result in the conversation. With
+    ``context_full`` only control calls are made: one that ends the movement is better than a forced hop.
+    """
 
-    def __init__(self, run: JobRun, calls: Sequence[ToolCall], answered: frozenset[str]) -> None:
+    def __init__(
+        self,
+        run: JobRun,
+        calls: Sequence[ToolCall],
+        answered: frozenset[str],
+        *,
+        context_full: bool = False,
+    ) -> None:
         self.run = run
-        self.checked = [check_call(call, run.tools, run.here, run.texts) for call in calls]
+        self._sharing = 1
+        granted = run.granted
+        self.checked = [check_call(call, run.tools, run.here, run.texts, granted) for call in calls]
+        if context_full:
+            self.checked = [control_only(item, run.texts) for item in self.checked]
         self.answered = answered
 
     @property
@@ -74,9 +89,18 @@ class Batch:
                     return self._with_tail(outcome, place)
                 if outcome is not None:
                     results.append(outcome)
-            await self._commit(results)
             at += len(group)
+            if any(result.closes for result in results):
+                results += self._not_run(at)
+                at = len(self.checked)
+            await self._commit(results)
         return None
+
+    def _not_run(self, at: int) -> list[Answered]:
+        """Answers to the calls behind a result that closes the reply, stored together with it."""
+        text = self.run.texts("result.not_run_unread")
+        behind = [item.call for item in self.checked[at:] if item.call.call_id not in self.answered]
+        return [self._refuse(call, text, f"{call.name} not run") for call in behind]
 
     def _group(self, start: int) -> list[int]:
         """Read-only neighbours may run at once; anything else runs alone."""
@@ -90,6 +114,7 @@ class Batch:
         return isinstance(item, Ready) and item.spec.effect is Effect.READ
 
     async def _together(self, group: Sequence[int]) -> list[Answered | Ended | None]:
+        self._sharing = len(group)
         if len(group) == 1:
             return [await self._one(group[0])]
         try:
@@ -126,21 +151,24 @@ class Batch:
             return self._refuse(item.call, item.text, item.brief)
         if (first := self._duplicate_of(at)) is not None:
             return self._refuse(
-                item.call, self.run.texts("result.duplicate", call_id=first), "repeated call, run once"
+                item.call,
+                self.run.texts("result.duplicate", number=first),
+                "repeated call, run once",
+                told=("brief.duplicate", {}),
             )
         step = await self.run.kit.db(self.run.kit.store.step, self.run.job.job_id, item.call.call_id)
         if step is not None and (known := await self._recover(item, step)) is not None:
             return known
         return await self._perform(item, step)
 
-    def _duplicate_of(self, at: int) -> str | None:
-        """The id of an earlier identical call with effects in this reply, if there is one."""
+    def _duplicate_of(self, at: int) -> int | None:
+        """The number, from 1, of an earlier identical call with effects in this reply, if there is one."""
         item = self.checked[at]
         if not isinstance(item, Ready) or item.spec.effect not in LASTING:
             return None
-        for earlier in self.checked[:at]:
+        for number, earlier in enumerate(self.checked[:at], 1):
             if isinstance(earlier, Ready) and earlier.spec is item.spec and earlier.args == item.args:
-                return earlier.call.call_id
+                return number
         return None
 
     async def _recover(self, item: Ready, step: Step) -> Answered | None:
@@ -157,11 +185,12 @@ class Batch:
                 return self._answer(item.call, ToolResult(texts("result.happened"), brief=intent.path))
             if current == intent.pre_hash:
                 return None
-        result = ToolResult(texts("result.unknown_outcome"), brief="outcome unknown", is_error=True)
+        text = texts("result.unknown_outcome")
+        result = ToolResult(text, "outcome unknown", is_error=True, brief_key="brief.unknown_outcome")
         return self._answer(item.call, result)
 
     async def _perform(self, item: Ready, step: Step | None) -> Answered | Ended:
-        ctx = tool_context(self.run, item.call.call_id)
+        ctx = tool_context(self.run, item.call.call_id, self._sharing)
         prepared = await self._guarded(item, item.spec.prepare(ctx, item.args))
         if not isinstance(prepared, Prepared):
             title = prepared.brief if isinstance(prepared, ToolResult) and prepared.brief else item.spec.name
@@ -170,7 +199,8 @@ class Batch:
         match consent.verdict:
             case "deny":
                 called = _called(item, prepared, self.run.kit.redact)
-                return self._refuse(item.call, consent.text, consent.brief, called)
+                told = (consent.brief_key, consent.brief_values)
+                return self._refuse(item.call, consent.text, consent.brief, called, told)
             case "ask":
                 request = open_approval(self.run, item, prepared, consent)
                 return Ended(Signal(consent.sentinel, wait_reason="approval"), request)
@@ -188,21 +218,33 @@ class Batch:
             before = await self._before(intent)
             await run.kit.db(run.kit.store.begin_step, run.lease, intent, run.now(), [called], before)
         ctx.network = consent.network
+        commands = item.spec.effect is Effect.EXECUTE
+        if commands:
+            await run.kit.checkpoints.before(run.job.job_id)
         started = run.now()
         outcome: Prepared | Outcome = await self._guarded(item, item.spec.run(ctx, item.args, prepared))
+        seconds = run.now() - started
+        if commands:
+            await run.kit.checkpoints.after(run.job.job_id)
         if isinstance(outcome, Prepared):
             raise TypeError(f"{item.spec.name} returned a plan instead of a result")
+        if isinstance(outcome, ToolResult):
+            outcome = within(outcome, ctx.budget, run.texts)
         if lasting and isinstance(outcome, ToolResult) and not outcome.is_error:
             run.counters = worked(run.counters)
-        return self._close(item, outcome, seconds=run.now() - started, called=None if lasting else called)
+        return self._close(item, outcome, seconds=seconds, called=None if lasting else called)
 
     async def _before(self, intent: Intent) -> list[FileChange]:
-        """The file a write is about to change, as it was prepared for, with the hash it will have."""
+        """The file a write is about to change, as it was prepared for, with the hash it will have; and the
+        folders it will make.
+        """
         if intent.path is None:
             return []
         kit = self.run.kit
         found = await asyncio.to_thread(kit.file_before, self.run.job.task_id, intent.path)
-        return [replace(found, after_hash=intent.post_hash)] if found is not None else []
+        return [
+            one if one.path != intent.path else replace(one, after_hash=intent.post_hash) for one in found
+        ]
 
     def _intent(self, item: Ready, prepared: Prepared, consent: Consent) -> Intent:
         path = prepared.paths[0][0] if item.spec.effect is Effect.WRITE and prepared.paths else None
@@ -252,17 +294,30 @@ class Batch:
     def _request(self, item: Ready, signal: Signal) -> NewRequest | None:
         if signal.request is None or signal.wait_reason is None:
             return None
-        draft = signal.request
+        draft, redact = signal.request, self.run.kit.redact
         shown: dict[str, object] = {
-            "title": self.run.kit.redact(draft.title),
-            "detail": self.run.kit.redact(draft.detail),
+            "title": redact(draft.title),
+            "detail": redact(draft.detail),
             "whyKey": f"why.{signal.wait_reason}",
             "movement": self.run.movement,
             "piece": self.run.piece.name,
             "tool": item.spec.name,
         }
+        if draft.title_key:
+            values = {name: redact(value) for name, value in draft.title_values.items()}
+            title = self.run.kit.messages(self.run.texts.language)(draft.title_key, **values)
+            shown |= {"title": title, "titleKey": draft.title_key, "titleValues": values}
         if draft.options:
-            shown["options"] = [self.run.kit.redact(option) for option in draft.options]
+            shown["options"] = [redact(option) for option in draft.options]
+        if draft.arguments:
+            shown["arguments"] = masked(dict(draft.arguments), redact)
+        if draft.rule is not None:
+            shown |= {
+                "ruleDraft": dict(draft.rule.draft),
+                "rule": self.run.kit.messages("en")(draft.rule.key, **draft.rule.values),
+                "ruleKey": draft.rule.key,
+                "ruleValues": dict(draft.rule.values),
+            }
         return NewRequest(
             request_id=self.run.kit.new_id("r"),
             reason=signal.wait_reason,
@@ -288,19 +343,36 @@ class Batch:
         }
         if result.truncated:
             told["truncated"] = True
+        if result.brief_key:
+            values = {name: self.run.kit.redact(value) for name, value in result.brief_values.items()}
+            told |= {"briefKey": result.brief_key, "briefValues": values}
         events = (*([called] if called else []), Event("tool_result", told))
         done = StepResult(call.call_id, not result.is_error, brief, message, result.changes)
-        return Answered(done, events)
+        return Answered(done, events, result.closes)
 
-    def _refuse(self, call: ToolCall, text: str, brief: str, called: Event | None = None) -> Answered:
+    def _refuse(
+        self,
+        call: ToolCall,
+        text: str,
+        brief: str,
+        called: Event | None = None,
+        told: tuple[str, Mapping[str, str]] = ("", {}),
+    ) -> Answered:
         """An error result for a call that did not run; the call itself is told too, so that a timeline is
-        complete.
+        complete. ``told`` is the brief as key and values.
         """
         if called is None:
             title = self.run.kit.redact(brief)
-            body = {"callId": call.call_id, "tool": call.name[:80], "arguments": {}, "title": title}
+            body = {
+                "callId": call.call_id,
+                "tool": first_characters(call.name, 80)[0],
+                "arguments": {},
+                "title": title,
+            }
             called = Event("tool_call", body)
-        return self._answer(call, ToolResult(text, brief=brief, is_error=True), called=called)
+        key, values = told
+        result = ToolResult(text, brief=brief, is_error=True, brief_key=key, brief_values=values)
+        return self._answer(call, result, called=called)
 
 
 def _called(item: Ready, prepared: Prepared, redact: Callable[[str], str]) -> Event:
@@ -309,6 +381,7 @@ def _called(item: Ready, prepared: Prepared, redact: Callable[[str], str]) -> Ev
         "tool": item.spec.name,
         "arguments": masked(dict(item.call.arguments or {}), redact, 2_000),
         "title": redact(prepared.title),
+        **titled(prepared, redact),
     }
     if prepared.paths:
         body["locations"] = [{"path": path} for path, _ in prepared.paths]

@@ -14,17 +14,18 @@ from typing import Any
 from engine.attachments import attach
 from engine.catalog import language_of_text
 from engine.clock import SystemClock
-from engine.config import MODES, EngineConfig
-from engine.core.errors import BadArgument, IllegalMove, NotConfigured
-from engine.core.jobs import ENDED, JobStatus
+from engine.config import MODES, EngineConfig, WorkerSettings
+from engine.core.errors import BadArgument, IllegalMove
+from engine.core.jobs import ENDED, PARKED, JobStatus
+from engine.core.model_choice import Wish, candidates, unknown_model
 from engine.core.piece import piece_to_json
 from engine.core.records import NewJob
 from engine.core.secrets import redact
 from engine.core.toolnames import BUILTIN_NAMES
-from engine.core.views import Brief, FileChanged, JobDetail, JobSummary, Request, RuleView
+from engine.core.views import Brief, FileChanged, JobDetail, JobSummary, Request, Reverted, RuleView
+from engine.endpoint import parse_endpoint
 from engine.ids import new_id
 from engine.loader import (
-    DEFAULT_PIECE,
     LoadedPiece,
     PieceDirs,
     PieceEntry,
@@ -32,11 +33,13 @@ from engine.loader import (
     list_pieces,
     load_piece,
 )
-from engine.paths import make_task_dir, store_path
+from engine.paths import CONTENTS, make_task_dir, store_path
 from engine.store.store import Store, StoreThread
 
 POLL_S = 0.2
 TITLE_LIMIT = 80
+MOST_TOLD = 200
+"""How many paths an event names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,8 @@ class Client:
         return self._clock.now()
 
     async def start(self, order: StartOrder) -> tuple[str, str]:
-        """Submit a task; (task id, job id), committed. Nothing runs yet.
+        """Submit a task; (task id, job id), committed. Nothing runs yet. Where neither the order nor the
+        configuration names a piece, one is chosen when the job is claimed (``engine.md`` section 2).
 
         Raises ``BadArgument``, ``NotConfigured``, ``NotFound`` / ``FaultyPiece`` / ``NotTrusted`` for the
         piece.
@@ -108,7 +112,10 @@ class Client:
         if mode not in MODES:
             raise BadArgument("mode.unknown", mode=mode, data={"path": "mode", "expected": " | ".join(MODES)})
         self.check_configured()
-        loaded = await self.load_piece(order.piece)
+        named = order.piece or self.config.piece
+        loaded = await self.load_piece(named) if named else None
+        model = order.model or (loaded.piece.model if loaded else None)
+        self.worker_for(model)
         task_id = new_id("t")
         await asyncio.to_thread(make_task_dir, self.workspace, task_id)
         files = await asyncio.to_thread(
@@ -121,12 +128,12 @@ class Client:
             title=title_of(instruction),
             language=language,
             mode=mode,
-            piece_name=loaded.piece.name,
-            piece=piece_to_json(loaded.piece),
-            piece_hash=loaded.hash,
-            movement=loaded.piece.initial_movement,
+            piece_name=loaded.piece.name if loaded else None,
+            piece=piece_to_json(loaded.piece) if loaded else b"",
+            piece_hash=loaded.hash if loaded else "",
+            movement=loaded.piece.initial_movement if loaded else None,
             new_task_id=task_id,
-            model=order.model or loaded.piece.model,
+            model=model,
             files=tuple(files),
             parent_id=order.parent,
         )
@@ -135,11 +142,22 @@ class Client:
         return ids
 
     def check_configured(self) -> None:
-        """Raise ``NotConfigured`` if no model server is named: one sentence that says how to name one."""
-        if not self.config.llm.endpoint.strip():
-            raise NotConfigured(
-                "config.no_endpoint", data={"setting": "llm.endpoint", "mend": "MAESTRO_ENDPOINT"}
-            )
+        """Raise ``NotConfigured`` if no model server is named, or one by a URL that cannot be used: one
+        sentence that says how to mend it.
+        """
+        if not self.config.model_workers:
+            raise unknown_model((), Wish())
+        for worker in self.config.model_workers:
+            parse_endpoint(worker.llm.endpoint)
+
+    def worker_for(self, model: str | None) -> WorkerSettings:
+        """The worker that a job gets first which names this model, or none. Raises ``NotConfigured`` with the
+        known names if no worker offers it.
+        """
+        config, wish = self.config, Wish(model)
+        if not (fitting := candidates(config.cards, wish, listed=bool(config.workers))):
+            raise unknown_model(config.cards, wish)
+        return next(worker for worker in config.model_workers if worker.id == fitting[0].id)
 
     async def comment(self, task_id: str, text: str, piece: str | None = None) -> str | None:
         """Comment on a task. A job parked with a question takes it as the answer; a task at rest gets a
@@ -157,6 +175,7 @@ class Client:
         jobs = await self.db(self.store.statuses_of_task, task_id)
         last = await self.db(self.store.job, jobs[-1][0])
         loaded = await self.load_piece(piece) if piece else None
+        self.worker_for(last.model)
         new = NewJob(
             job_id=new_id("j"),
             instruction=text,
@@ -176,7 +195,7 @@ class Client:
 
     def _said(self, text: str) -> str:
         """What a person wrote, as it is stored: secrets masked, for the model would not see them anyway."""
-        return redact(text, self.config.llm.secrets)
+        return redact(text, self.config.secrets)
 
     async def answer(self, job_id: str, text: str, request_id: str | None = None) -> None:
         """Answer a question. Raises ``NotFound``, ``AlreadySettled``, ``IllegalMove``, ``BadArgument``."""
@@ -211,7 +230,7 @@ class Client:
 
     async def resolve_screen(self, key: str) -> list[str]:
         """Settle all captcha requests of a screen; the jobs that go on."""
-        resumed = await self.db(self.store.resolve_screen, key, self.by, self.now())
+        resumed = await self.db(self.store.resume_captcha_jobs, key, self.by, self.now())
         self.poke()
         return resumed
 
@@ -297,12 +316,39 @@ class Client:
         return await self.db(self.store.counts)
 
     async def changes(self, job_id: str) -> list[FileChanged]:
-        """The files a job changed with its own tools, before and now. Raises ``NotFound``."""
+        """The files a job changed (its subtasks' are their own), before and now. Raises ``NotFound``."""
         await self.summary(job_id)
         snapshots = await self.db(self.store.snapshots, job_id)
-        from engine.changes import compare
+        from engine.changes import changes_of
 
-        return await asyncio.to_thread(compare, self.workspace, snapshots)
+        return await asyncio.to_thread(changes_of, self.workspace, snapshots, self._contents_file)
+
+    async def revert(
+        self, job_id: str, files: Sequence[str] | None = None, unsaved: Sequence[Path] = ()
+    ) -> Reverted:
+        """Put back what a job at rest changed and nobody touched since, or only ``files`` (paths in the
+        workspace, also of folders); the rest is reported. ``unsaved`` are documents that the person is at
+        work on, which stay. Raises ``NotFound``, ``IllegalMove``.
+        """
+        status = (await self.summary(job_id)).status
+        if JobStatus(status) not in ENDED | PARKED:
+            raise IllegalMove("revert.running", id=job_id, status=status, data={"status": status})
+        snapshots = await self.db(self.store.snapshots, job_id)
+        from engine.revert import revert
+
+        done = await asyncio.to_thread(
+            revert, self.workspace, job_id, snapshots, self._contents_file, unsaved, files
+        )
+        if done.reverted:
+            paths = [path.rstrip("/") for path in done.reverted]
+            told = {"files": done.reverted[:MOST_TOLD], "count": len(paths), "kept": len(done.kept)}
+            await self.db(self.store.mark_reverted, job_id, paths, self.now(), told)
+            self.poke()
+        return done
+
+    @property
+    def _contents_file(self) -> Path:
+        return self.store_file.parent / CONTENTS
 
     async def trusted(self) -> bool:
         """Whether the workspace is trusted: as this session was told, else as stored."""
@@ -324,10 +370,9 @@ class Client:
         """All pieces with their source and problems."""
         return await asyncio.to_thread(list_pieces, await self.piece_dirs(), BUILTIN_NAMES)
 
-    async def load_piece(self, name_or_file: str | None) -> LoadedPiece:
-        """A piece by name or file; none named: the configured one, else ``general``."""
-        name = name_or_file or self.config.piece or DEFAULT_PIECE
-        return await asyncio.to_thread(load_piece, name, await self.piece_dirs(), BUILTIN_NAMES)
+    async def load_piece(self, name_or_file: str) -> LoadedPiece:
+        """A piece by name or file."""
+        return await asyncio.to_thread(load_piece, name_or_file, await self.piece_dirs(), BUILTIN_NAMES)
 
     def poke(self) -> None:
         """Look for new events now instead of at the next poll."""
@@ -377,7 +422,7 @@ def expanded(folders: Sequence[str]) -> list[Path]:
 
 def title_of(instruction: str) -> str:
     """A task's title: the first line of its instruction, cut."""
-    from engine.core.prompting import cut
+    from engine.core.truncate import cut
 
     first = next((line.strip() for line in instruction.splitlines() if line.strip()), "")
     return cut(first, TITLE_LIMIT)

@@ -8,8 +8,8 @@ very call, at most once. Everything that is not an "allow" leaves the call undon
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 from engine.core.outcome import WAITING_HUMAN_APPROVAL
@@ -30,6 +30,7 @@ from engine.core.policy import (
 )
 from engine.core.records import NewRequest, Step
 from engine.core.tooling import Effect, Prepared
+from engine.core.truncate import cut
 from engine.core.turn import digest
 from engine.kit import JobRun
 from engine.toolbox import Ready, permissions_of
@@ -38,12 +39,14 @@ from engine.toolbox import Ready, permissions_of
 @dataclass(frozen=True, slots=True)
 class Consent:
     """What became of a call: go on, do not, or ask. ``request_id`` is the approval it spends; ``text`` and
-    ``brief`` tell a denial.
+    ``brief`` (as key and values too) tell a denial.
     """
 
     verdict: Literal["allow", "deny", "ask"]
     text: str = ""
     brief: str = ""
+    brief_key: str = ""
+    brief_values: Mapping[str, str] = field(default_factory=dict)
     request_id: str | None = None
     network: bool = False
     policy: Verdict | None = None
@@ -57,7 +60,7 @@ async def consent_to(run: JobRun, item: Ready, prepared: Prepared, step: Step | 
     it had spent still holds.
     """
     kit = run.kit
-    if item.spec.effect is Effect.CONTROL:
+    if item.spec.effect is Effect.CONTROL and item.spec.always:
         return Consent("allow")
     mode, rules = await kit.db(kit.store.stance, run.job.job_id, run.job.task_id)
     verdict = decide(question_of(run, item, prepared), _stance(run, mode, rules))
@@ -65,11 +68,29 @@ async def consent_to(run: JobRun, item: Ready, prepared: Prepared, step: Step | 
         case Choice.ALLOW:
             return Consent("allow", policy=verdict)
         case Choice.DENY:
-            why = kit.messages(run.texts.language)(verdict.why.key, **verdict.why.values)
-            return Consent("deny", run.texts("result.denied", why=why.rstrip(" .。")), f"denied: {why}")
+            return _denied(run, verdict.why)
+        case Choice.ASK if prepared.granted is not None:
+            return await _granted(run, prepared.granted, verdict, step)
         case Choice.ASK:
             return await _person(run, item, prepared, verdict, step)
     assert_never(verdict.decision)
+
+
+def _denied(run: JobRun, why: Why) -> Consent:
+    text = run.kit.messages(run.texts.language)(why.key, **why.values)
+    told = run.texts("result.denied", why=text.rstrip(" .。"))
+    return Consent("deny", told, f"denied: {text}", why.key, dict(why.values))
+
+
+async def _granted(run: JobRun, request_id: str, verdict: Verdict, step: Step | None) -> Consent:
+    """A call that the person allowed in a request of its own (``RequestPackage``): once, with network."""
+    if run.kit.config.sandbox == "require" and run.kit.commands.level != Level.A:
+        return _denied(run, Why("policy.sandbox_required"))
+    row = await run.kit.db(run.kit.store.settled_request, request_id)
+    spent_here = step is not None and step.intent.request_id == request_id
+    if row is None or row.decision != "allow" or (row.used and not spent_here):
+        return Consent("deny", run.texts("result.declined"), "not allowed, or used up", "brief.used_up")
+    return Consent("allow", request_id=request_id, network=True, policy=verdict)
 
 
 async def _person(
@@ -80,7 +101,7 @@ async def _person(
         return Consent("ask", policy=verdict)
     if row.decision == "deny":
         text = run.texts("result.declined_note", note=row.note) if row.note else run.texts("result.declined")
-        return Consent("deny", text, "declined by the person")
+        return Consent("deny", text, "declined by the person", "brief.declined")
     spent_here = step is not None and step.intent.request_id == row.request_id
     if row.digest != digest_of(run, item, prepared) or (row.used and not spent_here):
         return Consent("ask", policy=verdict)
@@ -108,7 +129,7 @@ def _stance(run: JobRun, mode: str, rules: list[tuple[str, str, str]]) -> Stance
         if (draft := rule_from_json(text)) is not None
     ]
     return Stance(
-        permissions=permissions_of(run.here),
+        permissions=permissions_of(run.here, run.granted),
         mode=Mode(mode),
         level=Level(kit.commands.level),
         trusted=kit.trusted,
@@ -145,6 +166,7 @@ def open_approval(run: JobRun, item: Ready, prepared: Prepared, consent: Consent
         "arguments": masked(dict(item.call.arguments or {}), redact),
         "movement": run.movement,
         "piece": run.piece.name,
+        **titled(prepared, redact),
         **_told(run, verdict.why),
     }
     if prepared.diffs:
@@ -172,13 +194,21 @@ def open_approval(run: JobRun, item: Ready, prepared: Prepared, consent: Consent
     )
 
 
+def titled(prepared: Prepared, redact: Callable[[str], str]) -> dict[str, object]:
+    """The title of a call as key and values, where it has them."""
+    if not prepared.title_key:
+        return {}
+    values = {name: redact(value) for name, value in prepared.title_values.items()}
+    return {"titleKey": prepared.title_key, "titleValues": values}
+
+
 def masked(value: object, redact: Callable[[str], str], longest: int | None = None) -> object:
     """Arguments for display: secrets masked, texts cut after ``longest`` characters (the message holds the
     whole).
     """
     match value:
         case str():
-            return redact(value if longest is None or len(value) <= longest else value[:longest] + "…")
+            return redact(value) if longest is None else cut(redact(value), longest)
         case dict():
             return {key: masked(child, redact, longest) for key, child in value.items()}
         case list():

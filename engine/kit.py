@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from engine.config import EngineConfig
-from engine.core.context import ContextManager
+from engine.config import EngineConfig, ModelSeat
+from engine.core.context import ContextManager, Sizes
 from engine.core.errors import EngineError
+from engine.core.grants import NO_GRANTS, Grants
 from engine.core.jobs import Counters, Job, TurnState, Usage
 from engine.core.outcome import SettlementTable
 from engine.core.piece import Movement, Piece
+from engine.core.prefix import Sent, broken_at
 from engine.core.prompting import Texts, WorkspaceFacts
 from engine.core.records import Event, Lease, Message, StepResult
-from engine.core.reply import ToolCall
 from engine.core.tooling import FileChange, ToolSpec
-from engine.ports import Clock, Commands, Db, Documents, Live, Model, RunStore
+from engine.ports import (
+    Checkpoints,
+    Clock,
+    Commands,
+    Db,
+    Documents,
+    Live,
+    Model,
+    Pieces,
+    RunStore,
+    Surroundings,
+    Tasks,
+    Tokens,
+    Workers,
+)
 
 log = logging.getLogger("engine")
 
@@ -33,13 +48,21 @@ def traced(error: BaseException) -> str:
 class Kit:
     """The adapters and choices of one engine, handed in by ``service``. Runners know only this.
 
-    ``toolset(piece)`` gives the tools of a piece in their stable order; ``prompts(language)`` the prompts;
+    ``model(job)`` is the connection to the model of a job, ``seat(job)`` says which worker that is,
+    ``classifier(job)`` who chooses its piece (and the model to name there), ``workers`` who has room; the
+    first three raise ``NotConfigured`` for a job that no worker can take.
+    ``toolset(piece, granted)`` gives the tools of a piece and those granted to it, in their stable order;
+    ``tool_names()`` the names of all tools that could be granted; ``tasks`` makes tasks;
+    ``prompts(language)`` the prompts;
     ``facts(job)`` reads the listing;
     ``new_id(prefix)`` makes ids; ``local_time(posix)`` is the aware local time; ``redact`` masks secrets in
     outside text, ``mask`` only the configured ones (for what a person must see as it is);
     ``settle_file(task id, path, call id)`` removes what a cut-off write left beside a file and gives the hash
-    of the file now, ``file_before(task id, path)`` the file as it is now;
-    ``running_commands()`` are the jobs that have commands running in this process.
+    of the file now, ``file_before(task id, path)`` the file as it is now and the folders that it
+    lacks, empty if it cannot be read; ``checkpoints`` note what commands change;
+    ``pieces`` are those of the workspace; ``around`` reads what else belongs to it;
+    ``running_commands()`` are the jobs that have commands running in this process; ``count_tokens`` is asked
+    where a server reports no usage.
     """
 
     config: EngineConfig
@@ -49,7 +72,12 @@ class Kit:
     store: RunStore
     db: Db
     model: Callable[[Job], Model]
-    toolset: Callable[[Piece], tuple[ToolSpec, ...]]
+    seat: Callable[[Job], ModelSeat]
+    classifier: Callable[[Job], tuple[Model, str | None]]
+    workers: Workers
+    toolset: Callable[[Piece, frozenset[str]], tuple[ToolSpec, ...]]
+    tool_names: Callable[[], tuple[str, ...]]
+    tasks: Tasks
     end_processes: Callable[[str], Awaitable[None]]
     documents: Documents
     commands: Commands
@@ -65,13 +93,24 @@ class Kit:
     mask: Callable[[str], str]
     explain: Callable[[EngineError, str], str]
     settle_file: Callable[[str, str, str], str | None]
-    file_before: Callable[[str, str], FileChange | None]
+    file_before: Callable[[str, str], list[FileChange]]
+    checkpoints: Checkpoints
+    pieces: Pieces
+    around: Surroundings
     running_commands: Callable[[], Collection[str]]
+    count_tokens: Tokens
 
 
 @dataclass(slots=True)
 class JobRun:
-    """The mutable state of one run of a job. Every change of it is journalled in the same step."""
+    """The mutable state of one run of a job. Every change of it is journalled in the same step.
+
+    ``sizes`` are our estimates of the messages, ``scale`` what the model's tokens are over them; ``counts``
+    are a tokenizer's, and ``sample`` the last prompt of known size to scale them by: its conversation, the
+    number of its messages, its tokens. ``sent`` is the last request that was answered, ``cache_break`` the
+    byte in which the one after it broke the cache law. ``began`` is when this run did, ``worked_s`` what the
+    runs before it took.
+    """
 
     kit: Kit
     job: Job
@@ -92,14 +131,28 @@ class JobRun:
     first_request: bool = True
     first_call: bool = False
     first_reuse: float | None = None
-    fresh: dict[str, ToolCall] = field(default_factory=dict)
+    call_ids: set[str] = field(default_factory=set)
+    sizes: Sizes = field(default_factory=Sizes)
+    counts: Sizes = field(default_factory=Sizes)
+    scale: float = 1.0
+    sample: tuple[list[Message], int, int] | None = None
     enriched: str = ""
     time_note: str = ""
+    sent: Sent | None = None
+    cache_break: int | None = None
+    grants: Grants = NO_GRANTS
+    began: float = 0.0
+    worked_s: float = 0.0
 
     @property
     def here(self) -> Movement:
         """The current movement."""
         return self.piece.movement(self.movement)
+
+    @property
+    def granted(self) -> frozenset[str]:
+        """The tools that RequestTool got for the current movement."""
+        return self.grants.within(self.movement)
 
     def now(self) -> float:
         """POSIX seconds by the kit's clock."""
@@ -123,7 +176,25 @@ class JobRun:
             first_reuse=None if self.first_reuse is None else (self.movement_seq, self.first_reuse),
         )
         self.first_reuse = None
-        self.messages += messages
+        self._hold(messages)
+
+    async def rewrite(self, bodies: Mapping[int, bytes], events: Sequence[Event]) -> None:
+        """Journal other bytes in the place of messages that the server refused, then hold them."""
+        await self.kit.db(
+            self.kit.store.replace_messages,
+            self.lease,
+            self.now(),
+            self.conversation,
+            bodies,
+            turn=self.turn,
+            usage=self.usage,
+            counters=self.counters,
+            events=events,
+        )
+        for place, body in bodies.items():
+            self.messages[place] = replace(self.messages[place], body=body)
+            self.sizes.forget(place)
+            self.counts.forget(place)
 
     async def finish(self, results: Sequence[StepResult], events: Sequence[Event]) -> None:
         """Journal the results of calls, in call order, with what they taught the model of files, then hold
@@ -143,7 +214,17 @@ class JobRun:
             read=read,
         )
         self.kept_marks |= read
-        self.messages += [result.message for result in results]
+        self._hold([result.message for result in results])
+
+    def _hold(self, messages: Sequence[Message]) -> None:
+        self.messages += messages
+        self.call_ids.update(message.call_id for message in messages if message.call_id is not None)
+
+    def answered(self, bodies: Sequence[bytes]) -> None:
+        """Note a request that the server took, and whether it kept the cache law towards the one before."""
+        now = Sent(self.conversation, self.job.tools, bodies, self.enriched)
+        self.cache_break = None if self.sent is None else broken_at(self.sent, now)
+        self.sent = now
 
     def live(self, kind: str, **body: object) -> None:
         """Show something that streams."""

@@ -22,6 +22,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from engine.ports import Buffer
+from engine.process import decode_line, encode_line
 
 MAX_LINE = 64 * 1024 * 1024
 _ANSWER_S = 5.0
@@ -44,7 +45,7 @@ class LineChannel:
         """Queue a message. Streaming that nobody reads is dropped; anything else is kept."""
         if message.get("kind") == "live" and self._out.qsize() > _LIVE_QUEUE:
             return
-        self._out.put(msgspec.json.encode(message) + b"\n")
+        self._out.put(encode_line(message))
 
     async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
         while (message := await self._in.get()) is not None:
@@ -59,8 +60,8 @@ class LineChannel:
         try:
             while line := self._source.readline(MAX_LINE):
                 try:
-                    message = msgspec.json.decode(line)
-                except msgspec.DecodeError:
+                    message = decode_line(line)
+                except ValueError:
                     continue
                 if isinstance(message, dict):
                     self._loop.call_soon_threadsafe(self._in.put_nowait, message)

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from engine.core.classify import FALLBACK
 from engine.core.errors import FaultyPiece, NotFound, NotTrusted
 from engine.core.lint import check
 from engine.core.piece import Piece, piece_hash
@@ -27,7 +28,7 @@ Source = Literal["workspace", "user", "shipped", "file"]
 
 SUFFIXES = (".yaml", ".yml")
 WORKSPACE_FOLDER = Path(".maestro", "pieces")
-DEFAULT_PIECE = "general"
+DEFAULT_PIECE = FALLBACK
 _NOWHERE = Span(0, 0, 0, 1)
 
 
@@ -55,6 +56,7 @@ class PieceEntry:
     shadows: tuple[Source, ...]
     description: str
     problems: tuple[Problem, ...]
+    keywords: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,17 @@ def load_piece(name_or_file: str, dirs: PieceDirs, known_tools: Collection[str] 
     not trusted, and ``FaultyPiece`` (``data.problems``; ``path``, ``line`` and ``column`` of the first,
     counted from 1, among the values).
     """
-    source, path = _find(name_or_file, dirs)
+    return _loaded(*_find(name_or_file, dirs), dirs, known_tools)
+
+
+def load_named(name: str, dirs: PieceDirs, known_tools: Collection[str] | None = None) -> LoadedPiece:
+    """The piece called ``name``, never a file that is named by its path: what a model may ask for. Raises as
+    ``load_piece``.
+    """
+    return _loaded(*_find_named(name, dirs), dirs, known_tools)
+
+
+def _loaded(source: Source, path: Path, dirs: PieceDirs, known_tools: Collection[str] | None) -> LoadedPiece:
     data, fault = _read(path, _bounds(source, dirs))
     if fault or data is None:
         checked = CheckedPiece(None, None, (fault,) if fault else (), Lines(""))
@@ -142,6 +154,17 @@ def load_piece(name_or_file: str, dirs: PieceDirs, known_tools: Collection[str] 
     if checked.piece is None or data is None:
         raise _faulty(path, checked)
     return LoadedPiece(checked.piece, data, path, piece_hash(checked.piece), source, checked.problems)
+
+
+def piece_text(name: str, dirs: PieceDirs) -> tuple[Source, bytes]:
+    """Where the piece called ``name`` is from, and its file, sound or not. Raises ``NotFound``,
+    ``NotTrusted``, and ``FaultyPiece`` for a file that cannot be read.
+    """
+    source, path = _find_named(name, dirs)
+    data, fault = _read(path, _bounds(source, dirs))
+    if data is None:
+        raise _faulty(path, CheckedPiece(None, None, (fault,) if fault else (), Lines("")))
+    return source, data
 
 
 def _folders(dirs: PieceDirs) -> Iterator[tuple[Source, Path]]:
@@ -171,6 +194,10 @@ def _in_folder(folder: Path) -> list[Path]:
 def _find(name: str, dirs: PieceDirs) -> tuple[Source, Path]:
     if name.endswith(SUFFIXES) or "/" in name or os.sep in name:
         return _find_file(Path(name), dirs)
+    return _find_named(name, dirs)
+
+
+def _find_named(name: str, dirs: PieceDirs) -> tuple[Source, Path]:
     for source, path in _files(dirs):
         if path.stem == name:
             return source, path
@@ -248,7 +275,8 @@ def _entry(
         checked = check_text(data, path.name, known_tools)
         piece, problems = checked.piece, checked.problems
     shadows = tuple(other for other, _ in hidden)
-    return PieceEntry(name, path, source, shadows, piece.description if piece else "", problems)
+    description, keywords = (piece.description, piece.triggers) if piece else ("", ())
+    return PieceEntry(name, path, source, shadows, description, problems, keywords)
 
 
 def _faulty(path: Path, checked: CheckedPiece) -> FaultyPiece:

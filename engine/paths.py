@@ -13,6 +13,8 @@ from pathlib import Path
 from engine.core.errors import BadArgument
 
 STORE_NAME = "store.db"
+CONTENTS = "contents.db"
+"""Beside the store: the bytes of workspace files as they were before jobs changed them."""
 TASKS = Path(".maestro") / "tasks"
 
 

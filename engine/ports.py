@@ -4,15 +4,23 @@ this.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ParamSpec, Protocol, TypeVar
 
+from engine.core.checklist import Checklist
+from engine.core.diffs import Differences
+from engine.core.family import Child, Spawned, SpawnOrder
+from engine.core.grants import Grants
 from engine.core.hops import AskVerdict
 from engine.core.jobs import Counters, Job, JobStatus, Owner, TurnState, Usage
+from engine.core.lessons import Lesson
+from engine.core.model_choice import Wish
 from engine.core.outcome import PieceRunResult
-from engine.core.prompting import Texts
+from engine.core.piece import Piece
+from engine.core.piece_card import PieceCard, PieceReview
+from engine.core.prompting import ProjectFile, Texts
 from engine.core.records import (
     Comment,
     Event,
@@ -20,6 +28,7 @@ from engine.core.records import (
     Lease,
     Leaving,
     Message,
+    NewJob,
     NewRequest,
     Running,
     SettledRequest,
@@ -55,6 +64,9 @@ class Clock(Protocol):
 class ModelRequest:
     """One model call. ``messages`` and ``tools`` are the encoded bytes, sent as they are. ``tool_choice`` is
     None or ``required``.
+
+    ``thoughts`` holds the reasoning of a message by its place, for a server that wants it back; ``taken`` are
+    the ids of calls that the job has used. ``holder`` is the job, which keeps its slot of the server.
     """
 
     messages: Sequence[bytes]
@@ -62,6 +74,21 @@ class ModelRequest:
     model: str | None = None
     tool_choice: str | None = None
     first_of_run: bool = False
+    thoughts: Mapping[int, bytes] = field(default_factory=dict)
+    taken: Collection[str] = ()
+    holder: str = ""
+
+
+class Tokens(Protocol):
+    """Counts tokens as a tokenizer would; another one than the model's, so counts are scaled by what the
+    server reports.
+    """
+
+    async def __call__(self, bodies: Sequence[bytes]) -> list[int]:
+        """The tokens of each encoded message (or ``tools`` array). Never blocks the loop, never raises for
+        odd input.
+        """
+        ...
 
 
 class Model(Protocol):
@@ -74,11 +101,43 @@ class Model(Protocol):
         ...
 
     async def context_limit(self) -> int | None:
-        """The model's context limit in tokens, asked from the server once; None if it does not say."""
+        """The model's context limit in tokens: the smallest of what is configured, what the server says
+        (asked once) and what it named when it refused a prompt; None if nobody says.
+        """
         ...
 
     async def slots(self) -> int | None:
         """How many requests the server works on at once, if it says."""
+        ...
+
+    def rest(self, holder: str) -> None:
+        """A job makes no more requests for now: others may have its slot."""
+        ...
+
+
+class Workers(Protocol):
+    """The model workers: which of them takes another job. ``at_work`` names the worker of each job that
+    runs.
+    """
+
+    def all_full(self, at_work: Collection[str]) -> bool:
+        """Whether no worker takes another job."""
+        ...
+
+    def any_full(self, at_work: Collection[str]) -> bool:
+        """Whether any worker takes no more jobs."""
+        ...
+
+    def full(self, wishes: Iterable[Wish], at_work: Collection[str]) -> list[Wish]:
+        """The wishes that must wait, because every worker that fits is full."""
+        ...
+
+    def place(self, job: Job, at_work: Collection[str]) -> str | None:
+        """The worker for a job that was just claimed; None if there is none for it."""
+        ...
+
+    async def learn_jobs(self, worker_id: str) -> None:
+        """Find out how many jobs a worker takes at a time."""
         ...
 
 
@@ -123,7 +182,18 @@ class RunStore(Protocol):
     ``LeaseLost`` once the lease is gone.
     """
 
-    def claim(self, owner: Owner, now: float, lease_s: float, only: str | None = None) -> Job | None: ...
+    def claim(
+        self,
+        owner: Owner,
+        now: float,
+        lease_s: float,
+        only: str | None = None,
+        full: Sequence[Wish] = (),
+    ) -> Job | None: ...
+    def wishes(self, now: float) -> list[Wish]: ...
+    def set_worker(self, lease: Lease, worker: str, now: float) -> None: ...
+    def put_off(self, lease: Lease, now: float, not_before: float, counters: Counters) -> None: ...
+    def worked_s(self, job_id: str, before_run: int) -> float: ...
     def heartbeat(self, lease: Lease, now: float, lease_s: float) -> bool: ...
     def cancel_wanted(self, owner: Owner) -> list[str]: ...
     def running(self) -> list[Running]: ...
@@ -135,6 +205,7 @@ class RunStore(Protocol):
     def ended_among(self, job_ids: Sequence[str]) -> list[str]: ...
     def data_version(self) -> int: ...
     def counts(self) -> dict[str, int]: ...
+    def choose_piece(self, lease: Lease, now: float, job: Job, events: Sequence[Event]) -> None: ...
     def prepare_job(
         self,
         lease: Lease,
@@ -146,6 +217,7 @@ class RunStore(Protocol):
         movement: str,
         tools: bytes,
         system: str,
+        project_hash: str | None = None,
     ) -> None: ...
     def set_enriched(self, lease: Lease, enriched: str, delivered: Sequence[str], now: float) -> None: ...
     def enriched(self, job_id: str) -> str: ...
@@ -160,10 +232,27 @@ class RunStore(Protocol):
         conversation: int,
         forced: bool,
         counters: Counters,
+        turn: TurnState,
         messages: Sequence[Message],
     ) -> None: ...
     def end_movement(self, lease: Lease, now: float, leaving: Leaving, counters: Counters) -> None: ...
+    def stay_left(self, job_id: str, movement_seq: int) -> tuple[str, str] | None: ...
+    def came_from(self, job_id: str, movement: str) -> tuple[str, str, str] | None: ...
     def messages(self, job_id: str, conversation: int) -> list[Message]: ...
+    def call_ids(self, job_id: str) -> list[str]: ...
+    def replace_messages(
+        self,
+        lease: Lease,
+        now: float,
+        conversation: int,
+        bodies: Mapping[int, bytes],
+        *,
+        turn: TurnState,
+        usage: Usage,
+        counters: Counters,
+        events: Sequence[Event] = (),
+    ) -> None: ...
+    def changed_files(self, job_id: str) -> list[str]: ...
     def append(
         self,
         lease: Lease,
@@ -221,12 +310,93 @@ class RunStore(Protocol):
     def stance(self, job_id: str, task_id: str) -> tuple[str, list[tuple[str, str, str]]]: ...
     def undelivered(self, task_id: str) -> list[Comment]: ...
     def last_comments(self, task_id: str, limit: int = 5) -> list[Comment]: ...
-    def lessons(self, task_id: str) -> list[tuple[str, str]]: ...
-    def children_lines(self, job_id: str) -> list[str]: ...
+    def lessons(self, task_id: str) -> list[Lesson]: ...
+    def children(self, job_id: str) -> list[Child]: ...
     def count_open_children(self, job_id: str) -> int: ...
+    def spawn(self, lease: Lease, new: NewJob, now: float) -> tuple[str, str]: ...
+    def spawned(self, by: str, key: str) -> Spawned | None: ...
+    def grants(self, job_id: str, task_id: str) -> Grants: ...
+    def set_tools(self, lease: Lease, tools: bytes, events: list[Event], now: float) -> None: ...
+    def settled_request(self, request_id: str) -> SettledRequest | None: ...
+    def step_of_request(self, job_id: str, request_id: str) -> Step | None: ...
+    def record_made(self, lease: Lease, request_id: str, made: str, now: float) -> None: ...
     def brief_fields(self, task_id: str) -> dict[str, str]: ...
+    def checklists(self, task_id: str) -> dict[str, Checklist]: ...
+    def set_checklist(self, lease: Lease, now: float, name: str, items: Checklist) -> None: ...
     def set_brief_fields(self, lease: Lease, now: float, fields: dict[str, str]) -> dict[str, str]: ...
     def last_activity(self, job_id: str, before_run: int) -> float | None: ...
+
+
+class Tasks(Protocol):
+    """Makes tasks on behalf of a running job: finds the piece, makes the folder, stores the job.
+
+    All raise ``EngineError``s that name the mend: an unknown or faulty piece, a family that is too large, a
+    folder that cannot be made.
+    """
+
+    async def child(self, job: Job, lease: Lease, order: SpawnOrder) -> Spawned:
+        """A subtask of the job; the existing one if its key was used before."""
+        ...
+
+    async def beside(self, job: Job, lease: Lease, order: SpawnOrder) -> Spawned:
+        """A task of its own in this workspace; the existing one if its key was used before."""
+        ...
+
+    async def elsewhere(self, job: Job, request_id: str, target: Path, order: SpawnOrder) -> Spawned:
+        """A task of its own in another workspace; at most one per request."""
+        ...
+
+    async def check_elsewhere(self, target: Path, piece: str | None) -> None:
+        """Raise what ``elsewhere`` would raise, before a person is asked."""
+        ...
+
+
+class Family(Protocol):
+    """``Tasks`` for the job that a tool runs for, and its children."""
+
+    async def child(self, order: SpawnOrder) -> Spawned: ...
+    async def beside(self, order: SpawnOrder) -> Spawned: ...
+    async def elsewhere(self, request_id: str, target: Path, order: SpawnOrder) -> Spawned: ...
+    async def check_elsewhere(self, target: Path, piece: str | None) -> None: ...
+    async def children(self) -> list[Child]: ...
+
+
+class Surroundings(Protocol):
+    """What is read around a job, and what is left there. Never raises for what cannot be read or written."""
+
+    async def differences(self) -> Differences | None:
+        """How the workspace differs from its last commit; None if it is not trusted or no repository."""
+        ...
+
+    async def project_file(self, task_id: str) -> ProjectFile | None:
+        """The project's own instructions; None without any, or if the workspace is not trusted."""
+        ...
+
+    async def keep_lessons(self, task_id: str, lessons: Sequence[Lesson]) -> None:
+        """Copy what is new of a task's lessons to its folder."""
+        ...
+
+
+class Checkpoints(Protocol):
+    """Notes what a job's commands change in the workspace, so that it can be listed and put back. Never
+    raises for a disk or folder that cannot be used.
+    """
+
+    async def before(self, job_id: str) -> None:
+        """A command of the job is about to start."""
+        ...
+
+    async def after(self, job_id: str) -> None:
+        """It has ended, or runs on in the background."""
+        ...
+
+    async def left(self, job_id: str) -> None:
+        """The job was taken over: its last engine may have died while a command ran."""
+        ...
+
+    def alive(self, job_id: str) -> None:
+        """A sign of life while a command may run. Touches a file: not for an event loop."""
+        ...
 
 
 class Live(Protocol):
@@ -234,6 +404,47 @@ class Live(Protocol):
 
     def __call__(self, job_id: str, kind: str, body: dict[str, object]) -> None:
         """Hand an event on. Must not block or raise."""
+        ...
+
+
+class Lists(Protocol):
+    """The checklists of the running job's task."""
+
+    async def all(self) -> dict[str, Checklist]:
+        """Every list by its name, in the order they were made."""
+        ...
+
+    async def keep(self, name: str, items: Checklist) -> None:
+        """Store one list. Raises ``LeaseLost``."""
+        ...
+
+
+class Pieces(Protocol):
+    """The pieces of the workspace, and the one validator. Reads files: not for an event loop."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the workspace's own pieces count."""
+        ...
+
+    def cards(self) -> list[PieceCard]:
+        """Every piece that can be named, by name."""
+        ...
+
+    def load(self, name: str) -> Piece:
+        """A piece that may run. Raises ``NotFound``, ``FaultyPiece``, ``NotTrusted``."""
+        ...
+
+    def text(self, name: str) -> tuple[str, str] | None:
+        """(source, text) of the piece of this name, sound or not; None if there is none."""
+        ...
+
+    def place(self, name: str) -> tuple[str, bool]:
+        """The workspace's own file for this name, relative to it, and whether it is there."""
+        ...
+
+    def review(self, text: str, language: str) -> PieceReview:
+        """What is right and wrong with the text of a piece, in sentences of ``language``."""
         ...
 
 
@@ -246,7 +457,10 @@ class ToolContext:
     maps absolute paths to the hash of what the model last saw of them in this conversation. ``emit`` sends
     live output; ``decided`` looks up a
     settled request by key. ``hop``, ``ask``, ``open_children`` and ``unheard`` (has the person said something
-    that no message carries yet?) serve the control tools.
+    that no message carries yet?) serve the control tools. ``family`` makes tasks and knows the children;
+    ``known_tools`` are the names of all tools, ``permitted_tools`` those the movement may use now;
+    ``mode`` tells the person's mode. ``lists`` are the task's checklists; ``pieces`` are those
+    of the workspace.
     """
 
     job_id: str
@@ -272,3 +486,9 @@ class ToolContext:
     ask: Callable[[], AskVerdict] | None = None
     open_children: Callable[[], Awaitable[int]] | None = None
     unheard: Callable[[], Awaitable[bool]] | None = None
+    family: Family | None = None
+    known_tools: tuple[str, ...] = ()
+    permitted_tools: frozenset[str] = frozenset()
+    mode: Callable[[], Awaitable[str]] | None = None
+    lists: Lists | None = None
+    pieces: Pieces | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,12 +12,32 @@ from typing import Any
 
 import msgspec
 
+from engine.processes import keep_private
+
 log = logging.getLogger("engine")
 
 _STOP_S = 3.0
 _LIMIT = 64 * 1024 * 1024
 BACKOFF_S = (0.0, 0.5, 2.0, 10.0)
 """Waits before the next start after deaths in a row; a process that lived a minute starts the count anew."""
+
+
+def encode_line(message: dict[str, Any]) -> bytes:
+    """A message as one line. Paths may hold what is no text (file names in other encodings): that is escaped,
+    which not every reader of JSON takes, but ``decode_line`` does.
+    """
+    try:
+        return msgspec.json.encode(message) + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(message), separators=(",", ":")).encode() + b"\n"
+
+
+def decode_line(line: bytes) -> Any:
+    """What ``encode_line`` wrote. Raises ``ValueError`` for anything else."""
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return json.loads(line)
 
 
 class EngineProcess:
@@ -60,6 +81,7 @@ class EngineProcess:
         self.send({"kind": "wake"})
 
     async def _start(self) -> None:
+        keep_private()  # from now on commands run below this process
         self._process = await asyncio.create_subprocess_exec(
             *self._argv,
             stdin=asyncio.subprocess.PIPE,
@@ -84,7 +106,7 @@ class EngineProcess:
         ):
             return
         with suppress(OSError, RuntimeError):
-            process.stdin.write(msgspec.json.encode(message) + b"\n")
+            process.stdin.write(encode_line(message))
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
@@ -103,7 +125,7 @@ class EngineProcess:
         death.
         """
         try:
-            await self._on_message(msgspec.json.decode(line))
+            await self._on_message(decode_line(line))
         except Exception as error:
             log.error("a message of the engine process could not be handled: %s", type(error).__name__)
 

@@ -19,24 +19,31 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from engine.catalog import explain, messages, prompts
+from engine.checkpoint import WorkspaceCheckpoints
 from engine.clock import SystemClock
 from engine.config import EngineConfig
 from engine.core.errors import EngineError, StoreLocked
-from engine.core.jobs import Job
+from engine.core.jobs import Job, Owner
+from engine.core.manifest import DIR
 from engine.core.outcome import Settlement, SettlementTable
 from engine.core.piece import Piece, collect_piece_transition_targets
 from engine.core.policy import permitted
 from engine.core.prompting import WorkspaceFacts
 from engine.core.secrets import mask, redact
 from engine.core.tooling import FileChange, ToolSpec
+from engine.core.toolnames import BUILTIN_NAMES
 from engine.ids import new_id
 from engine.kit import Kit, log
 from engine.link import FrontDocuments, LineChannel, NoDocuments, private_stdio
+from engine.llm.tokens import TokenCounter
 from engine.paths import task_dir
-from engine.ports import Documents, Live, Model
-from engine.processes import known_dead, this_process
+from engine.ports import Documents, Live
+from engine.processes import keep_private, known_dead, this_process
 from engine.sandbox.none import NoSandbox
+from engine.shelf import shelf_of
 from engine.store.store import Store, StoreThread
+from engine.surroundings import WorkspaceSurroundings
+from engine.tasks import TaskMaker
 from engine.toolbox import permissions_of
 from engine.tools import ShellRegistry, builtin_tools
 from engine.worker import Worker
@@ -51,7 +58,7 @@ from engine.workspace import (
 )
 
 if TYPE_CHECKING:
-    from engine.llm.openai import OpenAIModel
+    from engine.llm.pool import ModelPool
 
 IDLE_EXIT_S = 300.0
 """An engine process with nothing queued or running ends after this long; the front starts the next one.
@@ -102,13 +109,15 @@ class Service:
         self._extras = extras
         self._only = only
         self._store: Store | None = None
-        self._registry = ShellRegistry()
+        self._registry = ShellRegistry(store_file.parent / "commands")
         self.worker: Worker | None = None
+        self._checkpoints: WorkspaceCheckpoints | None = None
         self._stopped = False
-        self._model: OpenAIModel | None = None
+        self._pool: ModelPool | None = None
 
     async def run(self, *, until_idle: bool = False, idle_s: float | None = None) -> None:
         """Open the store and work. Raises ``StoreFault`` if it cannot be used."""
+        keep_private()  # before any command runs below this process
         store = await self._db(Store.open, self._store_file)
         self._store = store
         try:
@@ -116,16 +125,30 @@ class Service:
             if trusted is None:
                 trusted = await self._db(store.meta, "trusted") == "1"
             owner = this_process(new_id("w"))
-            self.worker = Worker(self._kit(store, trusted), owner, known_dead, self._only)
+            await asyncio.to_thread(self._registry.end_left)
+            self._checkpoints = checkpoints = self._checkpoints_of(store, owner)
+            await checkpoints.wake()
+            self.worker = Worker(self._kit(store, trusted, checkpoints), owner, self._is_gone, self._only)
             if self._stopped:
                 self.worker.stop()
             await self.worker.run(until_idle=until_idle, idle_s=idle_s)
         finally:
             await self._registry.end_everything()
+            if self._checkpoints is not None:
+                await self._checkpoints.close()
             await self._db(store.close)
             self._db.close()
-            if self._model is not None:
-                await self._model.aclose()
+            if self._pool is not None:
+                await self._pool.aclose()
+
+    def _is_gone(self, pid: int, start: str, boot: str) -> bool:
+        """Whether an owner of jobs certainly no longer lives; then what its commands left does not either,
+        before its jobs go on. Called in a thread.
+        """
+        if not known_dead(pid, start, boot):
+            return False
+        self._registry.end_left()
+        return True
 
     def wake(self) -> None:
         """Look at the queue now."""
@@ -150,8 +173,9 @@ class Service:
         finally:
             self._on_stored()
 
-    def _kit(self, store: Store, trusted: bool) -> Kit:
-        secrets = self.config.llm.secrets
+    def _kit(self, store: Store, trusted: bool, checkpoints: WorkspaceCheckpoints) -> Kit:
+        pool = self._pool = _pool(self.config)
+        secrets = self.config.secrets
         return Kit(
             config=self.config,
             workspace=self.workspace,
@@ -159,9 +183,14 @@ class Service:
             table=SettlementTable().with_rows(*self._extras.settlements),
             store=store,
             db=self._call,
-            model=self._model_for,
+            model=pool.model,
+            seat=pool.seat,
+            classifier=pool.classifier,
+            workers=pool,
             toolset=self.toolset,
-            end_processes=self._registry.end_all,
+            tool_names=self._tool_names,
+            tasks=self._task_maker(store, trusted),
+            end_processes=self._end_processes,
             documents=self._documents,
             commands=NoSandbox.for_machine(),
             clock=SystemClock(),
@@ -177,42 +206,64 @@ class Service:
             explain=explain,
             settle_file=partial(_settle_file, self.workspace),
             file_before=partial(_file_before, self.workspace),
+            checkpoints=checkpoints,
+            pieces=shelf_of(self.workspace, trusted, self.config.pieces_dirs),
+            around=self._around(trusted),
             running_commands=self._registry.jobs,
+            count_tokens=TokenCounter(),
         )
 
-    def toolset(self, piece: Piece) -> tuple[ToolSpec, ...]:
-        """The tools of a piece: the union of what its movements permit, in the order of the built-in list
-        (the cache law).
+    def _around(self, trusted: bool) -> WorkspaceSurroundings:
+        secrets = self.config.secrets
+        return WorkspaceSurroundings(
+            self.workspace, trusted, self._documents, lambda text: redact(text, secrets)
+        )
+
+    def _checkpoints_of(self, store: Store, owner: Owner) -> WorkspaceCheckpoints:
+        return WorkspaceCheckpoints(
+            self.workspace,
+            self._store_file.parent,
+            self.config.snapshots,
+            db=self._call,
+            store=store,
+            documents=self._documents,
+            clock=SystemClock(),
+            owner=owner,
+            running=self._registry.jobs,
+            is_dead=self._is_gone,
+        )
+
+    async def _end_processes(self, job_id: str) -> None:
+        """End the commands of a job, and note what they changed last."""
+        await self._registry.end_all(job_id)
+        if self._checkpoints is not None:
+            await self._checkpoints.ended(job_id)
+
+    def _task_maker(self, store: Store, trusted: bool) -> TaskMaker:
+        secrets = self.config.secrets
+        return TaskMaker(
+            self.workspace,
+            trusted,
+            self.config,
+            store,
+            self._call,
+            SystemClock(),
+            lambda text: redact(text, secrets),
+        )
+
+    def _tool_names(self) -> tuple[str, ...]:
+        """The names of all tools that RequestTool may be asked for."""
+        return (*BUILTIN_NAMES, *(spec.name for spec in self._extras.tools))
+
+    def toolset(self, piece: Piece, granted: frozenset[str] = frozenset()) -> tuple[ToolSpec, ...]:
+        """The tools of a piece: the union of what its movements permit and of what was granted, in the order
+        of the built-in list (the cache law).
         """
         every = (*builtin_tools(collect_piece_transition_targets(piece), self._registry), *self._extras.tools)
-        permissions = [permissions_of(movement) for movement in piece.movements]
+        permissions = [permissions_of(movement, granted) for movement in piece.movements]
         return tuple(
             spec for spec in every if spec.always or any(permitted(spec.name, p) for p in permissions)
         )
-
-    def _model_for(self, job: Job) -> Model:
-        if self._model is None:
-            from engine.llm.openai import OpenAIModel
-            from engine.llm.worker_config import ModelWorker
-
-            settings = self.config.llm
-            worker = ModelWorker(
-                id="default",
-                endpoint=settings.endpoint,
-                model=settings.model,
-                api_key=settings.api_key,
-                timeout_s=settings.timeout_minutes * 60,
-                retries=settings.max_attempts,
-                backoff_s=tuple(ms / 1000 for ms in settings.backoff_ms),
-                retryable_status=settings.retryable_status,
-                temperature=settings.temperature,
-                max_tokens=settings.max_tokens,
-                context_tokens=settings.context_tokens,
-                headers=settings.headers,
-                extra_body=settings.extra_body,
-            )
-            self._model = OpenAIModel(worker)
-        return self._model
 
     def _facts(self, job: Job) -> WorkspaceFacts:
         folder = task_dir(self.workspace, job.task_id)
@@ -229,6 +280,12 @@ class Service:
         )
 
 
+def _pool(config: EngineConfig) -> ModelPool:
+    from engine.llm.pool import ModelPool
+
+    return ModelPool(config)
+
+
 def _settle_file(workspace: Path, task_id: str, path: str, call_id: str) -> str | None:
     """The hash of a file as it is now, once what a cut-off write of this call left beside it is removed.
 
@@ -242,15 +299,24 @@ def _settle_file(workspace: Path, task_id: str, path: str, call_id: str) -> str 
         return None
 
 
-def _file_before(workspace: Path, task_id: str, path: str) -> FileChange | None:
-    """A file as it is before a change of it; None if it cannot be read, and then it will not be written."""
+def _file_before(workspace: Path, task_id: str, path: str) -> list[FileChange]:
+    """A file as it is before a change of it, and the folders that would be made for it; nothing if it cannot
+    be read, and then it will not be written.
+    """
     try:
-        content = read_content(resolve(workspace, task_dir(workspace, task_id), path), _LARGEST_BEFORE)
-    except FileNotFoundError:
-        return FileChange(path, None, None)
+        place = resolve(workspace, task_dir(workspace, task_id), path)
     except (Refused, OSError):
-        return None
-    return FileChange(path, content.data, None, content.mode)
+        return []
+    try:
+        content = read_content(place, _LARGEST_BEFORE)
+    except FileNotFoundError:
+        parts = place.parts
+        above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+        missing = [folder for folder in above if not os.path.lexists(place.root / folder)]
+        return [*(FileChange(folder, None, DIR) for folder in missing), FileChange(path, None, None)]
+    except (Refused, OSError):
+        return []
+    return [FileChange(path, content.data, None, content.mode)]
 
 
 class _Hello(msgspec.Struct):

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from engine.core.checklist import Checklist, Item
+from engine.core.family import Child, Spawned, SpawnOrder
 from engine.core.hops import AskVerdict, ask_policy, process_transition_calls
 from engine.core.records import canonical
 from engine.core.tooling import Decision
 from engine.kit import JobRun
 from engine.ports import ToolContext
+from engine.pressure import result_budget
+from engine.toolbox import permitted_names
 
 
-def tool_context(run: JobRun, call_id: str) -> ToolContext:
-    """The context of one call. ``ask`` counts: it is called by the tool that asks the person."""
+def tool_context(run: JobRun, call_id: str, sharing: int = 1) -> ToolContext:
+    """The context of one call. ``ask`` counts: it is called by the tool that asks the person. ``sharing``
+    calls run at once.
+    """
     kit = run.kit
-
-    async def decided(key: str) -> Decision | None:
-        row = await kit.db(kit.store.decided, run.job.job_id, key)
-        if row is None or row.decision is None:
-            return None
-        return Decision(key, row.decision, row.scope or "once", row.text, row.note)
 
     async def update_brief(fields: dict[str, str]) -> str:
         clean = {name: kit.redact(text) for name, text in fields.items()}
@@ -43,14 +47,14 @@ def tool_context(run: JobRun, call_id: str) -> ToolContext:
         movement=run.movement,
         edit=run.here.edit,
         targets=tuple(rule.next for rule in run.here.rules),
-        budget=run.context.tool_result_budget(kit.config.context),
+        budget=result_budget(run, sharing),
         timeout_s=kit.config.safety.bash_timeout_s,
         documents=kit.documents,
         commands=kit.commands,
         read_marks=run.read_marks,
         network=False,
         emit=lambda delta: run.live("tool_output", callId=call_id, delta=kit.redact(delta)),
-        decided=decided,
+        decided=partial(_decided, run),
         update_brief=update_brief,
         texts=run.texts,
         hop=lambda step, summary, lessons: process_transition_calls(
@@ -59,4 +63,85 @@ def tool_context(run: JobRun, call_id: str) -> ToolContext:
         ask=ask,
         open_children=open_children,
         unheard=unheard,
+        family=JobFamily(run),
+        lists=JobLists(run),
+        pieces=kit.pieces,
+        known_tools=kit.tool_names(),
+        permitted_tools=frozenset(permitted_names(run.tools, run.here, run.granted)),
+        mode=partial(_mode, run),
     )
+
+
+async def _decided(run: JobRun, key: str) -> Decision | None:
+    """The newest settled request under a key, with what became of it if it was used."""
+    kit, job_id = run.kit, run.job.job_id
+    row = await kit.db(kit.store.decided, job_id, key)
+    if row is None or row.decision is None:
+        return None
+    spent = await kit.db(kit.store.step_of_request, job_id, row.request_id) if row.used else None
+    return Decision(
+        key=key,
+        decision=row.decision,
+        scope=row.scope or "once",
+        text=row.text,
+        note=row.note,
+        request_id=row.request_id,
+        movement=row.movement,
+        arguments=row.arguments,
+        used=row.used,
+        succeeded=spent is not None and spent.done and spent.ok,
+        outcome=spent.brief if spent is not None and spent.done else "",
+        made=row.made,
+    )
+
+
+async def _mode(run: JobRun) -> str:
+    said, _ = await run.kit.db(run.kit.store.stance, run.job.job_id, run.job.task_id)
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class JobLists:
+    """The checklists of a running job's task."""
+
+    run: JobRun
+
+    async def all(self) -> dict[str, Checklist]:
+        """Every list by its name, in the order they were made."""
+        return await self.run.kit.db(self.run.kit.store.checklists, self.run.job.task_id)
+
+    async def keep(self, name: str, items: Checklist) -> None:
+        """Store one list, without secrets."""
+        kit = self.run.kit
+        clean = tuple(Item(kit.redact(item.text), item.done) for item in items)
+        await kit.db(kit.store.set_checklist, self.run.lease, self.run.now(), name, clean)
+
+
+@dataclass(frozen=True, slots=True)
+class JobFamily:
+    """The tasks that a running job makes, and its children."""
+
+    run: JobRun
+
+    async def child(self, order: SpawnOrder) -> Spawned:
+        """A subtask; the existing one if it was made before."""
+        return await self.run.kit.tasks.child(self.run.job, self.run.lease, order)
+
+    async def beside(self, order: SpawnOrder) -> Spawned:
+        """A task of its own in this workspace; the existing one if it was made before."""
+        return await self.run.kit.tasks.beside(self.run.job, self.run.lease, order)
+
+    async def check_elsewhere(self, target: Path, piece: str | None) -> None:
+        """Raise what would keep a task from being made in another workspace."""
+        await self.run.kit.tasks.check_elsewhere(target, piece)
+
+    async def elsewhere(self, request_id: str, target: Path, order: SpawnOrder) -> Spawned:
+        """A task in another workspace, which spends the request that allowed it."""
+        kit = self.run.kit
+        made = await kit.tasks.elsewhere(self.run.job, request_id, target, order)
+        await kit.db(kit.store.record_made, self.run.lease, request_id, made.task_id, self.run.now())
+        return made
+
+    async def children(self) -> list[Child]:
+        """The job's children, oldest first."""
+        return await self.run.kit.db(self.run.kit.store.children, self.run.job.job_id)

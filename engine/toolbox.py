@@ -5,7 +5,7 @@ right. No IO.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import regex
@@ -14,9 +14,14 @@ from engine.core.piece import Movement
 from engine.core.policy import Permissions, permitted
 from engine.core.prompting import Texts
 from engine.core.reply import ToolCall
-from engine.core.tooling import ToolSpec
+from engine.core.tooling import Effect, ToolResult, ToolSpec
+from engine.core.truncate import first_characters, fit_head, quarter_tokens
 
 _DECORATION = regex.compile(r"^(?:functions?[.:/]|tools?[.:/]|default_api[.:])+|<\|.*$|[\s\x00]+$")
+
+_LONGEST_PROBLEM = 600
+_FOR_NOTES = 256
+"""Tokens that the notes of a tool may take beside the text that fills its budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,9 @@ class Refused:
     unknown: bool = False
 
 
-def permissions_of(movement: Movement) -> Permissions:
-    """What a movement permits, as policy reads it."""
-    return Permissions(movement.allowed_tools, movement.edit, movement.allowed_commands)
+def permissions_of(movement: Movement, granted: frozenset[str] = frozenset()) -> Permissions:
+    """What a movement permits, as policy reads it, with what RequestTool got for it."""
+    return Permissions(movement.allowed_tools, movement.edit, movement.allowed_commands, granted)
 
 
 def resolve_name(name: str, known: Sequence[str]) -> str | None:
@@ -57,23 +62,30 @@ def resolve_name(name: str, known: Sequence[str]) -> str | None:
     return candidates[0] if len(candidates) == 1 else None
 
 
-def permitted_names(tools: Sequence[ToolSpec], movement: Movement) -> list[str]:
+def permitted_names(
+    tools: Sequence[ToolSpec], movement: Movement, granted: frozenset[str] = frozenset()
+) -> list[str]:
     """The names of the tools a movement permits, in the order of the tools array."""
-    permissions = permissions_of(movement)
+    permissions = permissions_of(movement, granted)
     return [spec.name for spec in tools if spec.always or permitted(spec.name, permissions)]
 
 
 def check_call(
-    call: ToolCall, tools: Sequence[ToolSpec], movement: Movement, texts: Texts
+    call: ToolCall,
+    tools: Sequence[ToolSpec],
+    movement: Movement,
+    texts: Texts,
+    granted: frozenset[str] = frozenset(),
 ) -> Ready | Refused:
     """Resolve the name, check the movement's permission, validate the arguments."""
-    listed = ", ".join(permitted_names(tools, movement))
+    listed = ", ".join(permitted_names(tools, movement, granted))
     name = resolve_name(call.name, [spec.name for spec in tools])
     if name is None:
-        text = texts("result.unknown_tool", name=call.name[:80] or "(empty)", tools=listed)
-        return Refused(call, text, f"unknown tool {call.name[:80]}", unknown=True)
+        shown, _ = first_characters(call.name, 80)
+        text = texts("result.unknown_tool", name=shown or "(empty)", tools=listed)
+        return Refused(call, text, f"unknown tool {shown}", unknown=True)
     spec = next(spec for spec in tools if spec.name == name)
-    if not spec.always and not permitted(name, permissions_of(movement)):
+    if not spec.always and not permitted(name, permissions_of(movement, granted)):
         return Refused(
             call, texts("result.not_permitted", name=name, tools=listed), f"{name} is not permitted here"
         )
@@ -86,8 +98,29 @@ def check_call(
     return Ready(call, spec, args)
 
 
+def control_only(item: Ready | Refused, texts: Texts) -> Ready | Refused:
+    """The call if it may end the movement or was refused anyway; else its refusal because the context is
+    full.
+    """
+    if isinstance(item, Refused) or item.spec.effect is Effect.CONTROL:
+        return item
+    return Refused(item.call, texts("result.context_full"), "not run: context full")
+
+
+def within(result: ToolResult, budget: int, texts: Texts) -> ToolResult:
+    """A result as its tool gave it, which keeps to the budget (in tokens) by itself and says how to go on;
+    one that does not is cut behind its head.
+    """
+    if quarter_tokens(result.text) <= 4 * (budget + _FOR_NOTES):
+        return result
+    head, rest = fit_head(result.text, budget, lines=True)
+    text = head + texts("result.too_large", count=len(rest))
+    return replace(result, text=text, truncated=True)
+
+
 def _bad(call: ToolCall, spec: ToolSpec, problem: str, texts: Texts) -> Refused:
-    text = texts("result.bad_arguments", name=spec.name, problem=problem, expected=shape(spec))
+    problem, _ = first_characters(problem, _LONGEST_PROBLEM)
+    text = texts("result.bad_arguments", name=spec.name, problem=problem.rstrip(" ."), expected=shape(spec))
     return Refused(call, text, f"{spec.name}: {problem}")
 
 

@@ -7,18 +7,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
 
+from engine.allowance import PutOff
+from engine.carrying import keep_lessons
+from engine.classifier import choose_piece
 from engine.core.context import ContextManager
-from engine.core.errors import EngineError, FaultyPiece, LeaseLost, StoreFault
+from engine.core.errors import EngineError, FaultyPiece, LeaseLost, ModelFault, StoreFault
 from engine.core.jobs import ENDED, Job, JobStatus, Owner
 from engine.core.outcome import PieceRunResult
 from engine.core.piece import Piece, piece_from_json
+from engine.core.prompting import ProjectFile, system_text
 from engine.core.records import Event, Lease
 from engine.core.tooling import tools_bytes
+from engine.granting import granted_tools_of
 from engine.kit import JobRun, Kit, log, traced
 from engine.piece_runner import PieceEnd, run_piece
 from engine.recovery import recover
@@ -27,6 +32,7 @@ from engine.recovery import recover
 @dataclass(slots=True)
 class _Working:
     task: asyncio.Task[None]
+    worker: str
     cancelled: bool = False
 
 
@@ -49,7 +55,6 @@ class Worker:
         self._working: dict[Lease, _Working] = {}
         self._wake = asyncio.Event()
         self._stopping = False
-        self._slots: int | None = None
         self._waking = True
 
     def wake(self) -> None:
@@ -89,7 +94,7 @@ class Worker:
                 if self._working:
                     idle_since = loop.time()
                 elif (until_idle and await self._nothing_left()) or (
-                    idle_s is not None and loop.time() - idle_since > idle_s
+                    idle_s is not None and loop.time() - idle_since > idle_s and not await self._queued()
                 ):
                     return
                 with suppress(TimeoutError):
@@ -102,6 +107,10 @@ class Worker:
         """End in order: running jobs go back to the queue with everything they did."""
         self._stopping = True
         self._wake.set()
+
+    async def _queued(self) -> bool:
+        """Whether a job waits for its turn: for a server that had too many requests, that may be long."""
+        return bool((await self.kit.db(self.kit.store.counts)).get(JobStatus.QUEUED))
 
     async def _nothing_left(self) -> bool:
         counts = await self.kit.db(self.kit.store.counts)
@@ -133,19 +142,23 @@ class Worker:
                 await self.kit.end_processes(job_id)
 
     async def _claim_all(self) -> None:
-        while not self._stopping and len(self._working) < (self._slots or 1):
-            lease_s = self.kit.config.leases.lease_s
-            job = await self.kit.db(
-                self.kit.store.claim, self.owner, self.kit.clock.now(), lease_s, self._only
-            )
+        store, workers = self.kit.store, self.kit.workers
+        while not self._stopping and not workers.all_full(busy := self._busy()):
+            lease_s, now = self.kit.config.leases.lease_s, self.kit.clock.now()
+            full = workers.full(await self.kit.db(store.wishes, now), busy) if workers.any_full(busy) else []
+            job = await self.kit.db(store.claim, self.owner, now, lease_s, self._only, full)
             if job is None:
                 return
             lease = Lease(job.job_id, job.task_id, job.fence, job.run)
-            task = asyncio.create_task(self._work(job, lease), name=job.job_id)
-            self._working[lease] = _Working(task)
+            worker = workers.place(job, busy)
+            task = asyncio.create_task(self._work(job, lease, worker), name=job.job_id)
+            self._working[lease] = _Working(task, worker or "")
             task.add_done_callback(partial(self._done, lease))
-            if self._slots is None:
-                self._slots = await self._concurrency(job)
+            if worker is not None:
+                await workers.learn_jobs(worker)
+
+    def _busy(self) -> list[str]:
+        return [working.worker for working in self._working.values()]
 
     def _done(self, lease: Lease, task: asyncio.Task[None]) -> None:
         self._working.pop(lease, None)
@@ -153,19 +166,12 @@ class Worker:
             log.error("job %s: could not be settled: %s", lease.job_id, self.kit.redact(traced(error)))
         self._wake.set()
 
-    async def _concurrency(self, job: Job) -> int:
-        """Jobs at a time: configured, else as many as the model server has slots, else 4."""
-        configured = self.kit.config.max_concurrency
-        if configured is not None:
-            return configured
-        try:
-            return await self.kit.model(job).slots() or 4
-        except EngineError:
-            return 1
-
-    async def _work(self, job: Job, lease: Lease) -> None:
+    async def _work(self, job: Job, lease: Lease, worker: str | None) -> None:
         heart = asyncio.create_task(self._beat(lease), name=f"heartbeat {job.job_id}")
         try:
+            if worker is not None and worker != job.worker:
+                await self.kit.db(self.kit.store.set_worker, lease, worker, self.kit.clock.now())
+                job = replace(job, worker=worker)
             await self._run_and_settle(job, lease)
         except LeaseLost:
             log.warning("job %s: another process owns it now", job.job_id)
@@ -174,6 +180,8 @@ class Worker:
             log.error("job %s: the store failed: %s", job.job_id, fault)
         finally:
             heart.cancel()
+            with suppress(EngineError):
+                self.kit.model(job).rest(job.job_id)
             with suppress(asyncio.CancelledError, Exception):
                 await heart
 
@@ -181,6 +189,7 @@ class Worker:
         leases = self.kit.config.leases
         while True:
             await asyncio.sleep(leases.heartbeat_s)
+            await asyncio.to_thread(self.kit.checkpoints.alive, lease.job_id)
             with suppress(StoreFault):
                 if not await self.kit.db(
                     self.kit.store.heartbeat, lease, self.kit.clock.now(), leases.lease_s
@@ -198,6 +207,11 @@ class Worker:
             raise
         except (LeaseLost, StoreFault):
             raise
+        except PutOff as off:
+            await asyncio.shield(self._put_off(lease, off))
+            return
+        except ModelFault as fault:
+            end = _failed("provider_error", self.kit.explain(fault, job.language), retryable=True)
         except EngineError as error:
             end = _failed(error.key, self.kit.explain(error, job.language))
         except Exception as error:
@@ -205,22 +219,30 @@ class Worker:
             end = _failed("internal_error", self.kit.redact(f"{type(error).__name__}: {error}"))
         await asyncio.shield(self._settle(job, lease, run, end))
 
+    async def _put_off(self, lease: Lease, off: PutOff) -> None:
+        """Back to the queue, because the model server takes no more requests for now."""
+        now = self.kit.clock.now()
+        log.info("job %s: the model server has too many requests; again in %.0f s", lease.job_id, off.wait_s)
+        await self.kit.db(self.kit.store.put_off, lease, now, now + off.wait_s, off.counters)
+
     async def _open(self, job: Job, lease: Lease) -> JobRun:
         """A job's run: piece, tools and system text fixed at its first claim, state as journalled."""
         kit = self.kit
+        if not job.piece:
+            job = await choose_piece(kit, job, lease)
         try:
             piece = piece_from_json(job.piece)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise FaultyPiece("job.piece_unreadable", id=job.job_id) from error
+        await kit.checkpoints.left(job.job_id)
         texts = kit.prompts(job.language)
-        tools = kit.toolset(piece)
+        job, tools, grants = await granted_tools_of(kit, job, lease, piece)
         if not job.tools:
-            job = await self._prepare(job, lease, piece, tools_bytes(tools), texts("system"))
-        limit = (
-            kit.config.llm.context_tokens
-            or await kit.model(job).context_limit()
-            or kit.config.context.default_limit
-        )
+            project = await kit.around.project_file(job.task_id)
+            system = system_text(project, texts)
+            job = await self._prepare(job, lease, piece, tools_bytes(tools), system, project)
+        limit = await kit.model(job).context_limit() or kit.config.context.default_limit
+        limit = min(limit, job.counters.context_limit or limit)
         return JobRun(
             kit=kit,
             job=job,
@@ -235,9 +257,21 @@ class Worker:
             movement_seq=job.movement_seq,
             conversation=job.conversation,
             context=ContextManager(limit),
+            call_ids=set(await kit.db(kit.store.call_ids, job.job_id)),
+            grants=grants,
+            began=kit.clock.now(),
+            worked_s=await kit.db(kit.store.worked_s, job.job_id, job.run),
         )
 
-    async def _prepare(self, job: Job, lease: Lease, piece: Piece, tools: bytes, system: str) -> Job:
+    async def _prepare(
+        self,
+        job: Job,
+        lease: Lease,
+        piece: Piece,
+        tools: bytes,
+        system: str,
+        project: ProjectFile | None,
+    ) -> Job:
         movement = job.movement or piece.initial_movement
         await self.kit.db(
             self.kit.store.prepare_job,
@@ -249,6 +283,7 @@ class Worker:
             movement=movement,
             tools=tools,
             system=system,
+            project_hash=None if project is None else project.hash,
         )
         return job.with_prepared(piece.name, movement, tools, system)
 
@@ -273,6 +308,8 @@ class Worker:
             leaving=end.leaving,
             events=_faults(end),
         )
+        if run is not None and end.leaving is not None:
+            await keep_lessons(run)
 
     async def _cancelled(self, job: Job, lease: Lease, run: JobRun | None) -> None:
         """End what the job started, then store why it stopped: a person's cancel, or an orderly stop of this
@@ -303,5 +340,5 @@ def _faults(end: PieceEnd) -> list[Event]:
     return [Event("error", body)]
 
 
-def _failed(reason: str, text: str) -> PieceEnd:
-    return PieceEnd(PieceRunResult(status=JobStatus.FAILED, reason=reason, result=text))
+def _failed(reason: str, text: str, *, retryable: bool = False) -> PieceEnd:
+    return PieceEnd(PieceRunResult(status=JobStatus.FAILED, reason=reason, result=text, retryable=retryable))

@@ -27,6 +27,8 @@ from maestro_lsp.protocol import EVENT, JOB_CHANGED
 from maestro_lsp.steps import (
     Begin,
     Changed,
+    Chosen,
+    Filling,
     Finish,
     Forward,
     Known,
@@ -171,7 +173,8 @@ class Bridge:
             self._listener.settled(event["requestId"])
         if event["kind"] == "status":
             self._listener.moved(event["from"], event["to"])
-        forward = [Forward(told_event(event, self._say))] if self.watches.wants_stored(job_id) else []
+        event = told_event(event, self._say)
+        forward = [Forward(event)] if self.watches.wants_stored(job_id) else []
         self._send(job_id, *forward, *steps(known, event))
 
     async def _meet(self, job_id: str, seq: int) -> Known:
@@ -212,8 +215,8 @@ class Bridge:
         match step:
             case Begin(token, movement):
                 await self._begin(job_id, token, movement)
-            case Report(token, message):
-                self._note(token, {"kind": "report", "message": plain(message)})
+            case Report() | Filling() | Chosen():
+                self._note(step.token, {"kind": "report", "message": self._reported(step)})
             case Finish(token, key):
                 self._note(token, {"kind": "end", "message": self._words(key, self._say("lsp.wait.other"))})
             case Changed():
@@ -251,6 +254,15 @@ class Bridge:
         if value["kind"] == "end":
             self._created.discard(token)
 
+    def _reported(self, step: Report | Filling | Chosen) -> str:
+        match step:
+            case Report(_, message):
+                return plain(message)
+            case Filling(_, key, percent):
+                return self._say(key, percent=percent)
+            case Chosen(_, key, piece):
+                return self._say(key, piece=piece)
+
     def _words(self, key: str, otherwise: str) -> str:
         """The text of a key that an addition to the engine may have made up."""
         try:
@@ -275,7 +287,8 @@ class Bridge:
         about = subject(job.task_id)
         if status == JobStatus.SUCCEEDED:
             changed = self._files(len(await self._client.changes(job_id)))
-            text = self._say("lsp.done", subject=about, result=result, files=changed)
+            key = "lsp.done_forced" if job.forced else "lsp.done"
+            text = self._say(key, subject=about, result=result, files=changed)
         else:
             why = self._words(f"reason.{reason}", "")
             text = self._say(f"lsp.ended.{status}", subject=about, why=why, result=result)

@@ -19,7 +19,7 @@ from msgspec import inspect
 from pygls import uris
 
 from engine import BadArgument, EngineError, catalogue, explain
-from maestro_lsp.display import MESSAGE_LIMIT, clip
+from maestro_lsp.display import MESSAGE_LIMIT, clip, described
 from maestro_lsp.faults import os_fault
 from maestro_lsp.protocol import Params
 from maestro_lsp.shapes import PieceInfo, ProblemInfo
@@ -152,7 +152,7 @@ def piece_info(entry: Any, language: str) -> PieceInfo:
         name=entry.name,
         source=entry.source,
         path=str(entry.path),
-        description=entry.description,
+        description=described(entry, catalogue(language)),
         shadows=list(entry.shadows),
         problems=[_problem(problem, language) for problem in entry.problems],
     )

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from engine import Request, short_id
+from engine import Request, grapheme_ceil, grapheme_floor, short_id
 
 MESSAGE_LIMIT = 600
 """Characters of a message; VS Code cuts at about 1000, others sooner."""
@@ -61,14 +61,14 @@ def clip(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     room = limit - len(_CUT.format(len(text)))
-    note = _CUT.format(len(text) - room)
-    first = room * 2 // 3
-    return text[:first] + note + text[len(text) - (room - first) :]
+    first = grapheme_floor(text, room * 2 // 3)
+    last = grapheme_ceil(text, len(text) - (room - room * 2 // 3))
+    return text[:first] + _CUT.format(last - first) + text[last:]
 
 
 def head(text: str, limit: int) -> str:
     """The beginning of a text, with an ellipsis if it is cut."""
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+    return text if len(text) <= limit else text[: grapheme_floor(text, limit - 1)].rstrip() + "…"
 
 
 def sentence(text: str, stop: str) -> str:
@@ -111,28 +111,46 @@ def told(request: Request, say: Say) -> Request:
     """The request with everything that is ours to say in the reader's language. ``say`` is the catalogue."""
     return msgspec.structs.replace(
         request,
-        title=_worded(say, request.title_key, request.title, {}),
-        why=_worded(say, request.why_key, request.why, request.why_values),
-        rule=request.rule and _worded(say, request.rule_key, request.rule, request.rule_values),
+        title=worded(say, request.title_key, request.title, request.title_values),
+        why=worded(say, request.why_key, request.why, request.why_values),
+        rule=request.rule and worded(say, request.rule_key, request.rule, request.rule_values),
     )
 
 
 def told_event(event: dict[str, Any], say: Say) -> dict[str, Any]:
-    """An event for the reader of a language: the request in it is as `told`; what else it holds stays."""
-    if event.get("kind") != "request":
-        return event
+    """An event for the reader of a language: the request in it is as `told`, titles of calls and briefs of
+    results that are ours are in the language too; what else it holds stays.
+    """
+    match event:
+        case {"kind": "tool_call", "titleKey": key}:
+            return {**event, "title": worded(say, key, event["title"], event.get("titleValues", {}))}
+        case {"kind": "tool_result", "briefKey": key}:
+            return {**event, "brief": worded(say, key, event["brief"], event.get("briefValues", {}))}
+        case {"kind": "request"}:
+            return _told_request(event, say)
+        case _:
+            return event
+
+
+def _told_request(event: dict[str, Any], say: Say) -> dict[str, Any]:
     request = told(msgspec.convert(event["request"], Request), say)
     words = {"title": request.title, "detail": request.detail, "why": request.why}
     rule = {} if request.rule is None else {"rule": request.rule}
     return {**event, "request": {**event["request"], **words, **rule}}
 
 
-def _worded(say: Say, key: str | None, otherwise: str, values: dict[str, str]) -> str:
+def worded(say: Say, key: str | None, otherwise: str, values: dict[str, str]) -> str:
     """The text of a key that an addition to the engine may have made up."""
     try:
         return say(key, **values) if key else otherwise
     except (KeyError, ValueError, IndexError):
         return otherwise
+
+
+def described(entry: Any, say: Say) -> str:
+    """What a piece (an entry of ``Client.pieces``) is for: a shipped one says it in the reader's language."""
+    key = f"shipped.{entry.name}" if entry.source == "shipped" else None
+    return worded(say, key, entry.description, {})
 
 
 def action(request: Request) -> str:

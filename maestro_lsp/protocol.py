@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from engine import Brief, JobDetail, JobSummary, Request
+from engine import Brief, Export, JobDetail, JobSummary, Request, Reverted
 from maestro_lsp.shapes import (
     AnyEvent,
     ApproveAnswer,
@@ -19,6 +19,8 @@ from maestro_lsp.shapes import (
     Commented,
     Done,
     Events,
+    Exported,
+    Graph,
     InputAnswer,
     InputParams,
     Jobs,
@@ -163,10 +165,25 @@ class DecideParams(Params, frozen=True):
 
 
 class ChangesParams(Params, frozen=True):
-    """``maestro.task.changes``; ``files`` are workspace-relative paths, none means all."""
+    """``maestro.task.changes`` and ``maestro.task.revert``; ``files`` are workspace-relative paths, none
+    means all.
+    """
 
     job_id: str
     files: list[str] | None = None
+
+
+class ExportParams(Params, frozen=True):
+    """``maestro.task.export``."""
+
+    job_id: str
+    format: Literal["md", "json"] = "md"
+
+
+class GraphParams(Params, frozen=True):
+    """``maestro.piece.graph``: a piece by its name, or by the path of its file."""
+
+    piece: str
 
 
 class KeyParams(Params, frozen=True):
@@ -219,7 +236,10 @@ COMMANDS: dict[str, Command] = {
     "maestro.task.cancel": Command(JobParams, Done, "cancel"),
     "maestro.task.retry": Command(JobParams, NewJobId, "retry"),
     "maestro.task.changes": Command(ChangesParams, Changes, "changes"),
+    "maestro.task.revert": Command(ChangesParams, Reverted, "revert"),
+    "maestro.task.export": Command(ExportParams, Exported, "export"),
     "maestro.piece.list": Command(Nothing, Pieces, "list_pieces"),
+    "maestro.piece.graph": Command(GraphParams, Graph, "piece_graph"),
     "maestro.captcha.resolve": Command(KeyParams, Resumed, "resolve_captcha"),
     "maestro.rules.list": Command(Nothing, Rules, "list_rules"),
     "maestro.rules.remove": Command(RuleParams, Done, "remove_rule"),
@@ -228,6 +248,9 @@ COMMANDS: dict[str, Command] = {
     "maestro.workspace.trust": Command(TrustParams, Done, "trust"),
     "maestro.status": Command(Nothing, Status, "status"),
 }
+
+DOCUMENTS: dict[str, Any] = {"maestro.export": Export}
+"""What a JSON export holds; ``events`` are as in ``maestro/event``."""
 
 NOTIFICATIONS: dict[str, Any] = {JOB_CHANGED: JobSummary, EVENT: AnyEvent}
 
@@ -239,10 +262,13 @@ REQUESTS: dict[str, tuple[Any, Any]] = {
 
 
 def protocol_schemas() -> dict[str, Any]:
-    """JSON Schemas of all of it: ``commands``, ``notifications``, ``requests``, and their ``$defs``."""
+    """JSON Schemas of all of it: ``commands``, ``notifications``, ``requests``, ``documents``, and their
+    ``$defs``.
+    """
     shapes: list[Any] = [shape for command in COMMANDS.values() for shape in (command.params, command.result)]
     shapes += NOTIFICATIONS.values()
     shapes += [shape for pair in REQUESTS.values() for shape in pair]
+    shapes += DOCUMENTS.values()
     found, defs = msgspec.json.schema_components(shapes, ref_template="#/$defs/{name}")
     schemas = iter(found)
 
@@ -255,5 +281,6 @@ def protocol_schemas() -> dict[str, Any]:
         "commands": pairs(COMMANDS, "params", "result"),
         "notifications": {name: next(schemas) for name in NOTIFICATIONS},
         "requests": pairs(REQUESTS, "params", "result"),
+        "documents": {name: next(schemas) for name in DOCUMENTS},
         "$defs": defs,
     }

@@ -60,6 +60,19 @@ class Changes(Result, frozen=True):
     files: list[FileChanged]
 
 
+class Exported(Result, frozen=True):
+    """Where the document is."""
+
+    uri: str
+
+
+class Graph(Result, frozen=True):
+    """A piece as a picture, twice."""
+
+    mermaid: str
+    svg: str
+
+
 class ProblemInfo(Result, frozen=True):
     """A fault of a piece file; ``range`` and ``severity`` as in LSP terms, ``code`` as lint prints it."""
 
@@ -100,17 +113,20 @@ class Rules(Result, frozen=True):
 
 
 class ModelInfo(Result, frozen=True):
-    """A model worker; never its key."""
+    """A model worker; never its key. Without a role it serves those who name it."""
 
     id: str
     endpoint: str
     model: str
     has_key: bool
+    roles: list[str] = []
+    vision: bool = False
+    max_concurrency: int | None = None
     context_tokens: int | None = None
 
 
 class Models(Result, frozen=True):
-    """The configured workers."""
+    """The workers in use: ``model`` of a start takes the id or the model of one."""
 
     workers: list[ModelInfo]
 
@@ -158,6 +174,14 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag_field
     movement: str | None = None
 
 
+class RevertedEvent(Event, frozen=True, tag="reverted"):
+    """What the job changed was put back: the first ``files`` of ``count``; ``kept`` were left as they are."""
+
+    files: list[str]
+    count: int
+    kept: int
+
+
 class StatusEvent(Event, frozen=True, tag="status"):
     """A move of the job; ``from`` is null for a new one."""
 
@@ -173,6 +197,16 @@ class MovementEvent(Event, frozen=True, tag="movement"):
     name: str
     visit: int
     forced: bool = False
+
+
+class PieceEvent(Event, frozen=True, tag="piece"):
+    """The piece of a job that named none: chosen ``by`` the ``classifier``, as the ``only`` one, or as the
+    ``fallback``; then ``failure`` says why (``fault``, ``timeout``, ``empty``, ``unclear``, ``unusable``).
+    """
+
+    piece: str
+    by: str
+    failure: str | None = None
 
 
 class TextEvent(Event, frozen=True, tag="text"):
@@ -196,13 +230,15 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolCallEvent(Event, frozen=True, tag="tool_call"):
-    """A call begins."""
+    """A call begins. ``title_key`` with ``title_values`` is the title as the catalogue has it."""
 
     call_id: str
     tool: str
     arguments: dict[str, Any]
     title: str
     locations: list[Location] = []
+    title_key: str | None = None
+    title_values: dict[str, str] = {}
 
 
 class ToolOutputEvent(Event, frozen=True, tag="tool_output"):
@@ -213,7 +249,9 @@ class ToolOutputEvent(Event, frozen=True, tag="tool_output"):
 
 
 class ToolResultEvent(Event, frozen=True, tag="tool_result"):
-    """A call ended; ``bytes`` is the size of what the model was told."""
+    """A call ended; ``bytes`` is the size of what the model was told. ``brief_key`` with ``brief_values`` is
+    the brief as the catalogue has it.
+    """
 
     call_id: str
     ok: bool
@@ -221,6 +259,8 @@ class ToolResultEvent(Event, frozen=True, tag="tool_result"):
     bytes: int
     seconds: float
     truncated: bool = False
+    brief_key: str | None = None
+    brief_values: dict[str, str] = {}
 
 
 class TransitionEvent(Event, frozen=True, tag="transition"):
@@ -264,6 +304,17 @@ class CacheEvent(Event, frozen=True, tag="cache"):
     first_difference: int | None = None
 
 
+class CacheBreakEvent(Event, frozen=True, tag="cache_break"):
+    """What the server could have reused changed: ``first_difference`` is the first byte that differs.
+    ``announced`` says that it was meant, ``reason`` why: a granted tool (``tools``) joined the tools array.
+    """
+
+    first_difference: int
+    announced: bool = False
+    reason: str | None = None
+    tools: list[str] = []
+
+
 class UsageEvent(Event, frozen=True, tag="usage"):
     """Tokens of one model call."""
 
@@ -290,7 +341,9 @@ class ErrorEvent(Event, frozen=True, tag="error"):
 
 AnyEvent = (
     StatusEvent
+    | RevertedEvent
     | MovementEvent
+    | PieceEvent
     | TextEvent
     | ReasoningEvent
     | ToolCallEvent
@@ -301,6 +354,7 @@ AnyEvent = (
     | DecisionEvent
     | ContextEvent
     | CacheEvent
+    | CacheBreakEvent
     | UsageEvent
     | CommentEvent
     | ErrorEvent

@@ -39,6 +39,24 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Filling:
+    """The context fills up: a progress entry, told by a catalogue key. ``percent`` of the limit."""
+
+    token: str
+    key: str
+    percent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The piece of a job that named none: a progress entry, told by a catalogue key."""
+
+    token: str
+    key: str
+    piece: str
+
+
+@dataclass(frozen=True, slots=True)
 class Finish:
     """Progress ends, told by a catalogue key."""
 
@@ -81,7 +99,7 @@ class Forward:
     event: dict[str, Any]
 
 
-Step = Begin | Report | Finish | Changed | Offer | Withdraw | Tell | Forward
+Step = Begin | Report | Filling | Chosen | Finish | Changed | Offer | Withdraw | Tell | Forward
 
 
 def steps(known: Known, event: dict[str, Any]) -> list[Step]:
@@ -96,6 +114,16 @@ def steps(known: Known, event: dict[str, Any]) -> list[Step]:
             return _report(
                 known, f"{known.movement}: {event['title']}" if known.movement else str(event["title"])
             )
+        case "context" if known.token is not None:
+            known.said = ""
+            return [Filling(known.token, f"lsp.context.{event['action']}", round(100 * event["ratio"]))]
+        case "piece":
+            changed = Changed(JobStatus.RUNNING, None, None)
+            if known.token is None:
+                return [changed]
+            known.said = ""
+            key = f"chosen.{event.get('failure') or event['by']}"
+            return [Chosen(known.token, key, str(event["piece"])), changed]
         case _:
             return []
 
@@ -111,7 +139,9 @@ def _moved(known: Known, event: dict[str, Any]) -> list[Step]:
     to, wait, reason = str(event["to"]), event.get("waitReason"), event.get("reason")
     found: list[Step] = []
     if known.token is not None:
-        found.append(Finish(known.token, f"lsp.wait.{wait}" if wait else f"lsp.end.{to}"))
+        put_off = to == JobStatus.QUEUED and reason == "rate_limited"
+        end = "lsp.end.rate_limited" if put_off else f"lsp.end.{to}"
+        found.append(Finish(known.token, f"lsp.wait.{wait}" if wait else end))
         known.token = None
     changed = Changed(to, wait, reason, new=event.get("from") is None)
     if to == JobStatus.RUNNING:

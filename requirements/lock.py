@@ -29,6 +29,13 @@ below, which it does not contain; each comes with its own licence text. Made by 
 | --- | --- | --- |
 """
 
+BUNDLED = """
+It contains one file of others: `engine/llm/encodings/cl100k_base.tiktoken`, data of tiktoken, with which
+tokens are counted without a download. Its licence:
+
+"""
+BUNDLED_LICENCE = ROOT / "engine" / "llm" / "encodings" / "LICENSE.txt"
+
 
 def lock(arguments: Sequence[str]) -> None:
     """Writes the three requirements files; `arguments` go to the resolver, which is installed where this runs
@@ -73,7 +80,12 @@ def notices() -> None:
         except importlib.metadata.PackageNotFoundError:
             sys.exit(f"{name} is in runtime.txt but not installed here; its licence cannot be read.")
         rows.append(f"| {name} | {version} | {licence(distribution)} |\n")
-    (ROOT / "THIRD_PARTY_NOTICES.md").write_text(HEAD + "".join(rows), encoding="utf-8")
+    text = "".join(f"> {line}\n".replace("> \n", ">\n") for line in _lines(BUNDLED_LICENCE))
+    (ROOT / "THIRD_PARTY_NOTICES.md").write_text(HEAD + "".join(rows) + BUNDLED + text, encoding="utf-8")
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").strip().split("\n")
 
 
 def licence(distribution: importlib.metadata.Distribution) -> str:

@@ -84,7 +84,7 @@ def test_help_in_both_languages_names_every_command(tmp_path: Path) -> None:
     english, japanese = (run_dev(tmp_path, "", "--help", locale=name).stdout for name in ("C", "ja_JP.UTF-8"))
     commands = [line.split()[0] for line in english.splitlines() if line.startswith("  ")]
     assert commands == [line.split()[0] for line in japanese.splitlines() if line.startswith("  ")]
-    assert set(commands) == {"demo", "run", "test", "check", "setup", "lock", "notices"}
+    assert set(commands) == {"demo", "run", "test", "fuzz", "check", "setup", "lock", "notices"}
 
 
 def test_the_stamp_covers_the_locks_the_packaging_and_the_folder(

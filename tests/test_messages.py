@@ -28,10 +28,12 @@ FAMILIES = {
     "rule.": "engine.core.policy.MESSAGE_KEYS, below",
     "demo.": "tests/demo",
     "why.": "one for each wait reason of the settlement table, below",
+    "chosen.": "one for each choice of a piece, tests/engine/test_classifier.py",
     "reason.": "one for each end of a job, below",
     "request.interrupted": "the request of a recovery, below",
     "request.crashed": "the request of a recovery, below",
-    "request.budget": "the request of a budget, which a later version brings",
+    "request.budget_": "one for each allowance of a budget, tests/engine/test_budget.py",
+    "revert.kept.": "one for each reason, tests/engine/test_revert.py",
     "settings.wrong_": "one for each type of setting, tests/test_settings.py",
 }
 # The same in both languages: names, symbols and what is typed.
@@ -39,8 +41,6 @@ SAME = re.compile(
     r"cli\.(usages\..*|faulty_one|run\.(movement|comment)|wait\.captcha|head\.id|argparse\.argument)|cli\.doctor\.(program|setting|version)"
 )
 SAME_ELSEWHERE = re.compile(r"(demo|lsp)\..*")
-LATER = {"no_default_next"}
-"""Ends that a guard of a later issue makes."""
 
 ERRORS = {
     *(
@@ -177,7 +177,7 @@ def test_every_key_that_is_looked_up_is_in_the_catalogue(name: str) -> None:
 def test_the_collection_sees_what_it_should() -> None:
     """The test above would pass if nothing were found."""
     said = {key for found in FOUND.values() for key in found.said}
-    wanted = {"config.no_endpoint", "job.unknown", "cli.run.default_piece", "store.newer", "lsp.internal"}
+    wanted = {"config.no_endpoint", "job.unknown", "cli.run.no_piece", "store.newer", "lsp.internal"}
     assert {re.escape(key) for key in wanted} <= said
     assert {r"cli\.status\..+", r"reason\..+", r".+\.unknown"} <= said
 
@@ -228,7 +228,7 @@ def test_every_wait_says_why_and_has_a_word() -> None:
     reasons = {reason for row in SETTLEMENTS for reason in row.wait_reasons}
     assert {key.removeprefix("why.") for key in EN if key.startswith("why.")} == reasons
     assert {key.removeprefix("cli.wait.") for key in EN if key.startswith("cli.wait.")} == reasons
-    assert {f"request.{reason}" for reason in ("interrupted", "crashed", "budget")} <= EN.keys()
+    assert {f"request.{reason}" for reason in ("interrupted", "crashed")} <= EN.keys()
 
 
 def test_every_end_of_a_job_has_its_sentence() -> None:
@@ -240,7 +240,7 @@ def test_every_end_of_a_job_has_its_sentence() -> None:
             made |= set(reasons_in(node))
     sentences = {key.removeprefix("reason.") for key in EN if key.startswith("reason.")}
     assert made - sentences == set()
-    assert sentences - made == LATER & (sentences - made)
+    assert sentences - made == set()
     assert {"max_iterations", "text_only_limit", "max_movements", "cancelled", "internal_error"} <= made
 
 

@@ -18,7 +18,7 @@ import maestro_lsp
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-DATA = {".sql", ".md", ".toml", ".yaml", ".txt", ".json", ".typed"}
+DATA = {".sql", ".md", ".toml", ".yaml", ".txt", ".json", ".typed", ".tiktoken"}
 HOSTILE = """from pathlib import Path
 Path(__file__).with_suffix(".was-run").touch()
 raise RuntimeError("hostile")
@@ -238,3 +238,5 @@ def test_the_notices_name_each_runtime_package_and_no_licence_that_binds_us() ->
         "runtime.txt"
     )
     assert [licence for _, _, licence in rows if re.search(r"\bA?GPL", licence)] == []
+    bundled = (ROOT / "engine" / "llm" / "encodings" / "LICENSE.txt").read_text(encoding="utf-8")
+    assert "cl100k_base.tiktoken" in text and bundled.split("\n")[2] in text, "what is bundled is named too"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine import EngineConfig, NotConfigured
+from engine import Budget, EngineConfig, NotConfigured, Price
 from maestro_lsp.settings import KEYS, InWorkspace, Loaded, Source, load_config, user_file
 
 CONTRACT = {
@@ -260,11 +261,139 @@ def test_a_user_file_that_is_no_mapping_stops_everything(text: str, key: str) ->
     assert str(user_file()) in str(caught.value.values["path"])
 
 
-def test_workers_budgets_and_mcp_servers_are_known_but_come_later() -> None:
-    write_user("llm: {workers: [{id: a}]}\nbudget: {tokens: 5}\nmcp: {servers: {}}\n")
-    sentences = said(load())
-    assert len(sentences) == 3
-    assert all("comes with a later version" in sentence for sentence in sentences)
+def test_mcp_servers_are_known_but_come_later() -> None:
+    write_user("mcp: {servers: {}}\n")
+    [sentence] = said(load())
+    assert "comes with a later version" in sentence
+
+
+# -- workers and budgets
+
+WORKERS = """
+llm:
+  endpoint: http://mine/v1
+  model: big
+  api_key_env: MY_KEY
+  context_tokens: 9000
+  temperature: 0.5
+  headers: {x-team: a}
+  workers:
+    - id: small
+      model: small-7b
+      roles: [subtask, classifier]
+      max_concurrency: 2
+    - id: far
+      endpoint: https://far/v1
+      api_key_env: FAR_KEY
+      retry: {max_attempts: 1, max_requeues: 2}
+      price: {input: 3, cached: 0.3, output: 15}
+      vlm: true
+    - {id: old, model: old, enabled: false}
+"""
+
+
+def test_a_worker_sets_what_it_needs_and_takes_the_rest_from_llm() -> None:
+    write_user(WORKERS)
+    loaded = load({"MY_KEY": "mine-secret", "FAR_KEY": "far-secret"})
+    assert loaded.warnings == ()
+    main, small, far = loaded.config.model_workers
+    assert (main.id, main.roles, main.llm) == ("default", ("main",), loaded.config.llm)
+    assert (small.id, small.roles, small.max_concurrency) == ("small", ("subtask", "classifier"), 2)
+    assert (small.llm.endpoint, small.llm.model) == ("http://mine/v1", "small-7b")
+    assert (small.llm.api_key, small.llm.headers) == ("mine-secret", {"x-team": "a"})
+    assert small.llm.context_tokens is None, "that is another model's"
+    assert (far.llm.max_attempts, far.llm.max_requeues, far.llm.temperature) == (1, 2, 0.5)
+    assert far.vlm and far.llm.price == Price(input=3, cached=0.3, output=15)
+    assert [worker.id for worker in loaded.config.workers] == ["small", "far", "old"]
+    assert {"mine-secret", "far-secret", "a"} <= set(loaded.config.secrets)
+
+
+def test_a_key_does_not_travel_to_another_server() -> None:
+    write_user(WORKERS.replace("      api_key_env: FAR_KEY\n", ""))
+    far = load({"MY_KEY": "mine-secret", "MAESTRO_API_KEY": "mine-too"}).config.model_workers[2]
+    assert (far.llm.api_key, far.llm.headers, far.llm.model) == ("", {}, "")
+
+
+def test_workers_come_from_editor_and_environment_too() -> None:
+    one = {"id": "a", "endpoint": "http://a/v1", "apiKeyEnv": "A", "maxConcurrency": 3, "contextTokens": 5}
+    [worker] = load({"A": "k"}, editor={"llm": {"workers": [one]}}).config.workers
+    assert (worker.max_concurrency, worker.llm.context_tokens, worker.llm.api_key) == (3, 5, "k")
+    listed = '[{"id": "b", "endpoint": "http://b/v1", "roles": "default, subtask"}]'
+    [worker] = load({"MAESTRO_WORKERS": listed}).config.workers
+    assert (worker.id, worker.roles) == ("b", ("main", "subtask"))
+
+
+def test_a_server_that_a_stronger_source_names_serves_every_job_that_names_none() -> None:
+    write_user("llm: {workers: [{id: a, endpoint: 'http://a/v1', roles: [main, classifier]}]}\n")
+    assert [worker.roles for worker in load().config.model_workers] == [("main", "classifier")]
+    loaded = load({"MAESTRO_ENDPOINT": "http://e/v1"})
+    assert [(w.id, w.roles) for w in loaded.config.model_workers] == [("default", ("main",)), ("a", ())]
+
+
+def test_a_listed_worker_named_default_stands_for_the_one_of_the_endpoint() -> None:
+    write_user("llm: {endpoint: 'http://a/v1', workers: [{id: default, model: m, roles: [main]}]}\n")
+    [worker] = load().config.model_workers
+    assert (worker.llm.endpoint, worker.llm.model) == ("http://a/v1", "m")
+
+
+@pytest.mark.parametrize(
+    ("workers", "sentence"),
+    [
+        ("5", "“llm.workers” in {place} must be a list of workers"),
+        ("[a]", "“llm.workers” in {place} must be a list of workers"),
+        ("[{id: a}]", "“llm.workers[0]” in {place} has no endpoint"),
+        (
+            "[{id: a, endpoint: 'http://a/v1'}, {id: a, endpoint: 'http://b/v1'}]",
+            "“llm.workers[1]” in {place} has the id of a worker before it",
+        ),
+        (
+            "[{id: a, endpoint: 'http://a/v1', modle: m}]",
+            "“llm.workers[0].modle” in {place} is not a setting and has no effect. Did you mean “model”?",
+        ),
+        ("[{id: a, endpoint: 'http://a/v1', vlm: 3}]", "“llm.workers[0].vlm” in {place} must be true or"),
+        (
+            "[{id: a, endpoint: 'http://a/v1', price: {inptu: 1}}]",
+            "“llm.workers[0].price” in {place} must be input, cached and output",
+        ),
+        (
+            "[{id: a, endpoint: 'http://a/v1', retry: {backoff_ms: x}}]",
+            "“llm.workers[0].retry.backoff_ms” in",
+        ),
+        (
+            "[{id: a, endpoint: 'http://a/v1', roles: [boss]}]",
+            "“llm.workers[0].roles” in {place} names a role",
+        ),
+        (
+            "[{id: a, endpoint: 'http://a/v1', api_key_env: sk-pasted-here-1234567890}]",
+            "“llm.workers[0].api_key_env” in {place} names a variable that is not set",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_worker_is_told_by_its_place(workers: str, sentence: str) -> None:
+    write_user(f"llm: {{workers: {workers}}}\n")
+    [told] = said(load())
+    assert told.startswith(sentence.format(place=user_file()))
+    assert "sk-pasted" not in told
+
+
+def test_a_budget_is_read_and_a_workspace_may_only_make_it_smaller(workspace: Path) -> None:
+    write_user("budget: {tokens: 500000, calls: 40}\nllm: {endpoint: 'http://a/v1', price: {input: 1}}\n")
+    write_workspace(workspace, "budget: {tokens: 1000, calls: 90, cost: 0.5, minutes: 10}\n")
+    loaded = load(workspace=workspace, trusted=True)
+    assert loaded.config.budget == Budget(tokens=1000, calls=40, minutes=10, cost=0.5)
+    assert said(loaded) == [
+        "“budget.calls” in .maestro/config.yaml is less strict than your own setting and is ignored."
+    ]
+    assert load({"MAESTRO_BUDGET_MINUTES": "2.5"}).config.budget.minutes == 2.5
+
+
+def test_a_budget_of_nothing_and_a_cost_without_a_price_are_told() -> None:
+    write_user("budget: {minutes: 0}\n")
+    [sentence] = said(load())
+    assert "must be a number above 0" in sentence
+    write_user("budget: {cost: 1}\n")
+    [sentence] = said(load())
+    assert "“budget.cost” has no effect, because no model has a price" in sentence
 
 
 # -- the workspace
@@ -315,7 +444,8 @@ def test_everything_else_is_refused_with_a_warning_whoever_trusts_the_workspace(
 
 def test_what_could_hurt_is_refused() -> None:
     harmless = {name for name, key in KEYS.items() if key.workspace is not InWorkspace.REFUSED}
-    assert harmless == {"mode", "language", "piece", "deny", "llm.context_tokens"}
+    budget = {f"budget.{name}" for name in ("tokens", "calls", "minutes", "cost")}
+    assert harmless == {"mode", "language", "piece", "deny", "llm.context_tokens", *budget}
 
 
 @pytest.mark.parametrize(
@@ -426,3 +556,69 @@ def test_no_editor_can_send_settings_that_break_the_server(tree: dict[str, Any])
     assert isinstance(loaded.config, EngineConfig)
     for notice in loaded.warnings:
         assert notice.text("en") and notice.text("ja")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("warn: 0.5\n  prompt: 0.5\n  force: 0.9\n  exhausted: 1.0", None),
+        ("warn: 0.9", "context_order"),
+        ("force: 0.8", "context_order"),
+        ("exhausted: 0.9\n  result_share: 0.25", "context_order"),
+    ],
+)
+def test_thresholds_out_of_order_are_worth_one_warning_and_count_as_not_set(
+    given: str, told: str | None
+) -> None:
+    write_user(f"context:\n  {given}\n")
+    loaded = load()
+    limits = loaded.config.context
+    assert limits.warn <= limits.prompt <= limits.force <= limits.exhausted
+    assert [notice.key for notice in loaded.warnings] == ([f"settings.{told}"] if told else [])
+    if told:
+        assert (limits.warn, limits.force) == (0.70, 0.95)
+        assert not any(name.endswith((".warn", ".force", ".exhausted")) for name in loaded.origins)
+    if "result_share" in given:
+        assert limits.result_share == 0.25, "what is in order stays"
+
+
+# --- the keyring --------------------------------------------------------------------------------------------
+
+KEYRING = """
+def get_password(service, name):
+    if name == "BROKEN_KEY":
+        raise RuntimeError("no backend")
+    return {("maestro-lsp", "HOUSE_KEY"): "sk-from-the-keyring"}.get((service, name))
+"""
+
+
+@pytest.fixture
+def keyring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package ``keyring`` as a person may have it beside us, with one password in it."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "keyring.py").write_text(KEYRING, "utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.delitem(sys.modules, "keyring", raising=False)
+
+
+@pytest.mark.usefixtures("keyring")
+def test_a_key_that_no_variable_holds_is_looked_up_in_the_keyring_of_the_os() -> None:
+    write_user("llm: {api_key_env: HOUSE_KEY}")
+    loaded = load()
+    assert (loaded.config.llm.api_key, said(loaded)) == ("sk-from-the-keyring", [])
+    assert load({"HOUSE_KEY": "sk-variable"}).config.llm.api_key == "sk-variable"
+
+
+@pytest.mark.usefixtures("keyring")
+def test_a_worker_finds_its_key_in_the_keyring_too() -> None:
+    write_user("llm: {workers: [{id: big, endpoint: 'http://127.0.0.1:1/v1', api_key_env: HOUSE_KEY}]}")
+    assert load().config.workers[0].llm.api_key == "sk-from-the-keyring"
+
+
+@pytest.mark.usefixtures("keyring")
+@pytest.mark.parametrize("name", ["OTHER_KEY", "BROKEN_KEY"])
+def test_a_keyring_that_holds_or_says_nothing_is_like_a_variable_that_is_not_set(name: str) -> None:
+    write_user(f"llm: {{api_key_env: {name}}}")
+    loaded = load()
+    assert loaded.config.llm.api_key == ""
+    assert [name in text for text in said(loaded)] == [True]

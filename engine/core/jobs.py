@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from engine.core.budget import Spent
+from engine.core.model_choice import Wish
+
 
 class JobStatus(StrEnum):
     """Where a job is. The names are the same in SQL, events, YAML and TypeScript."""
@@ -75,7 +78,13 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What guards count over a job's life. Resumes change none of them."""
+    """What guards count over a job's life. Resumes change none of them.
+
+    ``overflows`` are the hops in a row that a refused prompt forced; ``context_limit`` is the limit that the
+    job learnt from its server (0: none). ``spent`` is what the job has used of its budget, ``spent_since``
+    what it had when the allowance began; ``put_off`` counts how often in a row its server had too many
+    requests.
+    """
 
     movements: int = 0
     revisits_in_row: int = 0
@@ -84,6 +93,34 @@ class Counters:
     crashes: int = 0
     visits: dict[str, int] = field(default_factory=dict)
     history: tuple[str, ...] = ()
+    overflows: int = 0
+    context_limit: int = 0
+    spent: Spent = field(default_factory=Spent)
+    spent_since: Spent = field(default_factory=Spent)
+    put_off: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """What a movement has to remember of its context, journalled with its turn.
+
+    ``fired`` are the actions that happened; ``wrap_up`` says that the message of ``prompt`` is still to be
+    appended; ``shrunk``, that the prompt now tried was shrunk after a refusal. ``accepted`` counts the
+    messages the server has answered to; ``prompt`` and ``completion`` are the tokens of that call, reported
+    or estimated. ``real`` is the last prompt that was reported, of ``real_at`` messages (0: none yet);
+    ``earlier`` the report before, of ``earlier_at`` messages.
+    """
+
+    fired: tuple[str, ...] = ()
+    wrap_up: bool = False
+    shrunk: bool = False
+    accepted: int = 0
+    prompt: int = 0
+    completion: int = 0
+    real: int = 0
+    real_at: int = 0
+    earlier: int = 0
+    earlier_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +136,7 @@ class TurnState:
     unknown_tool: int = 0
     batch: str = ""
     repeats: int = 0
+    pressure: Pressure = field(default_factory=Pressure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +158,7 @@ class Job:
     """A job as its runner sees it, read at the claim. Times are POSIX seconds; JSON columns are parsed.
 
     ``restores`` says that the run goes on with the journalled messages; ``resumed_by`` names the request
-    whose settling queued it.
+    whose settling queued it; ``worker`` is the model worker that it keeps.
     """
 
     job_id: str
@@ -154,6 +192,12 @@ class Job:
     cancel_requested: bool = False
     restores: bool = False
     resumed_by: str | None = None
+    worker: str | None = None
+
+    @property
+    def wish(self) -> Wish:
+        """What it wants of a model worker."""
+        return Wish(self.model, self.parent_id is not None, self.worker)
 
     def with_prepared(self, piece_name: str, movement: str, tools: bytes, system: str) -> Job:
         """The job after its first claim fixed its tools and system text."""

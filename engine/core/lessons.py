@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engine.core.outcome import COMPLETE, MovementResult
+from engine.core.truncate import grapheme_ceil
 
 LESSONS_LIMIT = 2_000
 """About this many characters of lessons are carried, oldest dropped first (``engine.md`` section 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A lesson as the task keeps it; ``at`` in POSIX seconds."""
+
+    movement: str
+    text: str
+    job_id: str
+    at: float
 
 
 def lesson_of(outcome: MovementResult) -> str:
@@ -30,7 +42,7 @@ def carry(lessons: Sequence[tuple[str, str]], limit: int = LESSONS_LIMIT) -> lis
     for movement, text in reversed(lessons):
         if len(text) > left:
             if not kept:
-                kept.append((movement, "… " + text[len(text) - (limit - 2) :]))
+                kept.append((movement, "… " + text[grapheme_ceil(text, len(text) - (limit - 2)) :]))
             break
         kept.append((movement, text))
         left -= len(text)

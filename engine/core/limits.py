@@ -35,6 +35,11 @@ class ContextLimits:
     result_min: int = 1_000
     default_limit: int = 32_768
 
+    @property
+    def in_order(self) -> bool:
+        """Whether the four thresholds rise from ``warn`` to ``exhausted``."""
+        return self.warn <= self.prompt <= self.force <= self.exhausted
+
 
 @dataclass(frozen=True, slots=True)
 class Leases:
@@ -48,3 +53,25 @@ class Leases:
     recover_s: float = 2.0
     stale_s: float = 600.0
     max_crashes: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Classifier:
+    """The one call that chooses a piece: how long it may take, in seconds, and how much of the task it is
+    shown, in tokens [ours: numbers].
+    """
+
+    timeout_s: float = 30.0
+    task_tokens: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """How much of a workspace is kept, so that what commands change can be put back [ours: numbers]. A larger
+    file, and what is beyond the room for all, is known by size and times only; with more entries than
+    ``most_files`` nothing is noted of commands.
+    """
+
+    largest_bytes: int = 4 << 20
+    most_bytes: int = 512 << 20
+    most_files: int = 100_000

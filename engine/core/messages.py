@@ -12,6 +12,7 @@ from engine.core.reply import Reply, ToolCall
 
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME = 64
+_THOUGHT_TEXTS = {"reasoning_content", "reasoning"}
 
 
 def heal(text: str) -> str:
@@ -31,12 +32,16 @@ def encode_message(role: str, content: str) -> bytes:
 
 
 def encode_tool_result(call_id: str, text: str) -> bytes:
-    """The result of one tool call."""
-    return _dump({"role": "tool", "tool_call_id": call_id, "content": text})
+    """The result of one tool call; one without a text says so: some servers refuse an empty one."""
+    content = text if text.strip() else "(nothing)"
+    return _dump({"role": "tool", "tool_call_id": call_id, "content": content})
 
 
 def encode_assistant(reply: Reply) -> bytes:
     """What the model said, for its own history: text (null if there are only calls) and calls, no reasoning.
+
+    What a server keeps on a call of its own (``extra_content``: the signature of its thoughts) goes back with
+    the call: it refuses the next request without.
 
     A name that OpenAI would refuse is made harmless. Raises ``ValueError`` for an empty reply.
     """
@@ -48,9 +53,21 @@ def encode_assistant(reply: Reply) -> bytes:
     return _dump(message)
 
 
+def encode_thought(reply: Reply) -> bytes:
+    """The reasoning of a reply as a JSON object, kept beside the message for a server that wants it back;
+    empty if there is none.
+    """
+    thought = dict(reply.thought)
+    if reply.reasoning and not _THOUGHT_TEXTS & thought.keys():
+        thought["reasoning"] = reply.reasoning
+    return _dump(thought) if thought else b""
+
+
 def _call(call: ToolCall) -> dict[str, object]:
     name = _NOT_IN_NAME.sub("_", call.name)[:_LONGEST_NAME] or "unnamed"
-    return {"id": call.call_id, "type": "function", "function": {"name": name, "arguments": call.raw}}
+    function = {"name": name, "arguments": call.raw}
+    encoded: dict[str, object] = {"id": call.call_id, "type": "function", "function": function}
+    return {**encoded, "extra_content": call.extra} if call.extra else encoded
 
 
 def _dump(message: dict[str, object]) -> bytes:

@@ -24,6 +24,7 @@ from engine.core.piece_keys import (
     Scope,
 )
 from engine.core.piece_tree import Mapping, Node, Problem, Scalar, Sequence, Severity, Span
+from engine.core.truncate import cut
 
 MAX_PROBLEMS: Final = 100
 """Findings past this many are counted as errors but not listed: nobody reads them and each costs time."""
@@ -117,8 +118,7 @@ _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 
 def shown(text: str) -> str:
     """What a sentence quotes from outside: bounded, on one line, nothing unprintable."""
-    text = "".join(char if char.isprintable() else " " for char in text[: MAX_SHOWN + 1])
-    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 1] + "…"
+    return "".join(char if char.isprintable() else " " for char in cut(text, MAX_SHOWN))
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

@@ -46,6 +46,7 @@ from engine.core.tooling import Effect, PathClass
 
 __all__ = [
     "ALWAYS_PERMITTED",
+    "COMES_WITH",
     "MESSAGE_KEYS",
     "Choice",
     "Level",
@@ -73,7 +74,8 @@ __all__ = [
 ALWAYS_PERMITTED: frozenset[str] = frozenset(
     {"transition", "complete", "MissionUpdate", "Checklist", "ReadToolDoc", "RequestTool"}
 )
-_COMES_WITH = {"BashOutput": "Bash", "BashStop": "Bash"}
+COMES_WITH = {"BashOutput": "Bash", "BashStop": "Bash"}
+"""Tools that are of no use alone, and the one they come with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ def permitted(tool: str, permissions: Permissions) -> bool:
         return permissions.edit
     if tool in ALWAYS_PERMITTED:
         return True
-    names = {tool, _COMES_WITH.get(tool, tool)}
+    names = {tool, COMES_WITH.get(tool, tool)}
     if names & permissions.granted:
         return True
     return any(

@@ -36,6 +36,7 @@ class RuleKind(StrEnum):
     FILES = "files"
     ORIGIN = "origin"
     TOOL = "tool"
+    GRANT = "grant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ class RuleDraft:
     ``commands`` for Bash: the exact words of each part, which is then allowed by itself too, or
     (``BASH_PREFIX``) the first words of one. ``name``: an origin or a tool. ``no_edit``: granted in a
     movement with ``edit: false``, so it holds there even without a sandbox; a rule granted elsewhere does not
-    let a command loose in a movement whose piece says that it changes nothing.
+    let a command loose in a movement whose piece says that it changes nothing. A ``GRANT`` covers no call: it
+    permits the tool called ``name`` in movements that do not list it.
     """
 
     kind: RuleKind

@@ -7,17 +7,22 @@ missing placeholder is an error in a test, never a hole in a prompt.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import regex
-
+from engine.core.diffs import Differences, excerpt
 from engine.core.piece import Movement, Piece
 from engine.core.records import Comment
+from engine.core.truncate import cut, escaped, estimate_tokens
 
 COMMENT_LIMIT = 500
 COMMENTS = 5
+_CHANGED_LISTED = 50
+CARRIED_LINES = 2_000
+"""Tokens that a list of what was decided, or done, takes in a rebuilt prompt at most [ours]."""
+_TICKS = re.compile("`+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,20 @@ class WorkspaceFacts:
     unsaved: tuple[str, ...] = ()
 
 
+PROJECT_FILES = ("AGENTS.md", "CLAUDE.md")
+"""The project's own instructions: the first of these names that the root has."""
+PROJECT_LIMIT = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFile:
+    """The project's own instructions, and the hash of the bytes they were read from."""
+
+    name: str
+    text: str
+    hash: str
+
+
 @dataclass(frozen=True, slots=True)
 class Carried:
     """What reaches a movement from outside its own conversation."""
@@ -55,11 +74,26 @@ class Carried:
     brief: Mapping[str, str] = field(default_factory=dict)
     lessons: Sequence[tuple[str, str]] = ()
     feedback: tuple[str, str] | None = None
+    changes: Differences | None = None
     checklists: str = ""
     decisions: Sequence[str] = ()
     children: Sequence[str] = ()
     already_done: Sequence[str] = ()
     answer: tuple[str, str] | None = None
+
+
+def system_text(project: ProjectFile | None, texts: Texts) -> str:
+    """The system prompt: one for the whole job, with the project's own instructions at its end
+    (``engine.md`` section 3).
+    """
+    system = texts("system")
+    if project is None:
+        return system
+    text = cut(project.text, PROJECT_LIMIT)
+    told = texts("system.project", name=project.name, text=text)
+    if text != project.text:
+        told += "\n" + texts("system.project_cut", name=project.name)
+    return f"{system.rstrip()}\n\n{told}\n"
 
 
 def build_time_context_block(now: datetime, texts: Texts) -> str:
@@ -75,18 +109,6 @@ def build_time_context_block(now: datetime, texts: Texts) -> str:
     )
 
 
-def cut(text: str, limit: int) -> str:
-    """At most ``limit`` characters, on a grapheme border, with an ellipsis where something was left out."""
-    if len(text) <= limit:
-        return text
-    end = 0
-    for cluster in regex.finditer(r"\X", text):
-        if cluster.end() > limit - 1:
-            break
-        end = cluster.end()
-    return text[:end] + "…"
-
-
 def enriched_instruction(
     instruction: str, comments: Sequence[Comment], facts: WorkspaceFacts, now: datetime, texts: Texts
 ) -> str:
@@ -95,7 +117,8 @@ def enriched_instruction(
     A comment that is the instruction itself (a follow-up's) is not repeated above it.
     """
     parts = [build_time_context_block(now, texts)]
-    shown = [c for c in comments[-COMMENTS:] if c.text.strip() != instruction.strip()]
+    own = instruction.strip()
+    shown = [c for c in comments[-COMMENTS:] if c.author == "maestro" or c.text.strip() != own]
     if shown:
         lines = [
             texts(
@@ -113,19 +136,19 @@ def enriched_instruction(
 
 
 def _listing(facts: WorkspaceFacts, texts: Texts) -> str:
-    lines = [texts("workspace.heading"), texts("workspace.root", root=facts.root)]
+    lines = [texts("workspace.heading"), texts("workspace.root", root=escaped(facts.root))]
     if facts.branch:
-        lines.append(texts("workspace.branch", branch=facts.branch))
+        lines.append(texts("workspace.branch", branch=escaped(facts.branch)))
     lines.append(texts("workspace.task", input=facts.input_dir, output=facts.output_dir))
     if facts.files:
         lines.append(texts("workspace.files"))
-        lines += [f"- {path}" for path in facts.files]
+        lines += [f"- {escaped(path)}" for path in facts.files]
         if facts.more_files:
             lines.append(texts("workspace.more", count=facts.more_files))
     for key, paths in (("workspace.attached", facts.attached), ("workspace.unsaved", facts.unsaved)):
         if paths:
             lines.append(texts(key))
-            lines += [f"- {path}" for path in paths]
+            lines += [f"- {escaped(path)}" for path in paths]
     return "\n".join(lines)
 
 
@@ -171,6 +194,8 @@ def _carried(carried: Carried, texts: Texts) -> list[str]:
         parts.append(f"{texts('checklists.heading')}\n{carried.checklists}")
     if carried.feedback:
         parts.append(f"{texts('feedback.heading', movement=carried.feedback[0])}\n{carried.feedback[1]}")
+    if carried.changes is not None:
+        parts.append(_changes(carried.changes, texts))
     for key, items in (
         ("decisions.heading", carried.decisions),
         ("children.heading", carried.children),
@@ -181,3 +206,28 @@ def _carried(carried: Carried, texts: Texts) -> list[str]:
     if carried.answer:
         parts.append(texts("answer", question=carried.answer[0], answer=carried.answer[1]))
     return parts
+
+
+def newest(lines: Sequence[str], texts: Texts, tokens: int = CARRIED_LINES) -> list[str]:
+    """The newest of ``lines`` that fit ``tokens`` together, in order; before them how many are left out."""
+    kept, left = len(lines), tokens
+    while kept and (size := estimate_tokens(lines[kept - 1])) <= left:
+        kept, left = kept - 1, left - size
+    return [*([texts("carried.earlier", count=kept)] if kept else []), *lines[kept:]]
+
+
+def _changes(found: Differences, texts: Texts) -> str:
+    """What ``git status`` and ``git diff`` say, the diff as an excerpt."""
+    lines = [texts("changes.heading"), *(one.line for one in found.changed[:_CHANGED_LISTED])]
+    if not found.changed:
+        lines.append(texts("changes.none"))
+    if (more := len(found.changed) - _CHANGED_LISTED) > 0:
+        lines.append(texts("changes.more", count=more))
+    part = excerpt(found.diff)
+    if part.text:
+        fence = "`" * max(3, 1 + max(map(len, _TICKS.findall(part.text)), default=0))
+        lines += ["", f"{fence}diff", part.text.rstrip("\n"), fence]
+    if part.hunks or found.cut:
+        plus = "+" if found.cut else ""
+        lines.append(texts("changes.left_out", hunks=f"{part.hunks}{plus}", files=f"{part.files}{plus}"))
+    return "\n".join(lines)

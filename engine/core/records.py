@@ -13,7 +13,9 @@ from engine.core.tooling import FileChange
 @dataclass(frozen=True, slots=True)
 class NewJob:
     """A job to submit. ``task_id`` None makes a new task. ``piece`` is the resolved piece's canonical bytes,
-    with its hash.
+    with its hash; without a name they are empty, and the first claim chooses one. ``spawned_by`` (a job or
+    request id) and ``spawn_key`` together are unique: a job that was made by them already is the one that is
+    meant.
     """
 
     job_id: str
@@ -31,6 +33,8 @@ class NewJob:
     files: tuple[str, ...] = ()
     parent_id: str | None = None
     retry_of: str | None = None
+    spawned_by: str | None = None
+    spawn_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +51,17 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation, as the exact bytes sent. ``call_id`` is set on tool results."""
+    """One message of a conversation, as the exact bytes sent. ``call_id`` is set on tool results.
+
+    Beside the body of an assistant message: ``thought``, its reasoning as a JSON object, sent only to a
+    server that wants it back; ``problems``, what was wrong with the arguments of a call, by its id.
+    """
 
     role: str
     body: bytes
     call_id: str | None = None
+    thought: bytes = b""
+    problems: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +158,9 @@ class SettledRequest:
     note: str
     used: bool
     title: str
+    movement: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    made: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,3 +192,20 @@ class Running:
 def canonical(value: object) -> str:
     """Canonical JSON text: sorted keys, no spaces, no escapes. The basis of every digest."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A path that a job changed: what it was before the job (fingerprint, mode, the bytes if they are kept
+    here) and what the job left there. ``why`` says why it cannot be put back, empty if it can; ``reverted``
+    that it was.
+    """
+
+    path: str
+    before: bytes | None
+    before_mode: int | None
+    before_hash: str | None
+    after_hash: str | None
+    after_mode: int | None
+    why: str = ""
+    reverted: bool = False

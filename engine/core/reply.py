@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -24,7 +24,8 @@ class ToolCall:
     understood it is None and
     ``problem`` says what is wrong and where, in English, for the model. ``raw`` is always a parseable JSON
     object text: what is sent back
-    to the server in the history.
+    to the server in the history. ``extra`` is data of the server's own on the call (a signature of its
+    thoughts), sent back with it unread.
     """
 
     call_id: str
@@ -32,6 +33,7 @@ class ToolCall:
     arguments: Mapping[str, object] | None
     raw: str
     problem: str | None = None
+    extra: Mapping[str, object] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class CallUsage:
 class Reply:
     """A whole reply. ``text`` is what the person may see; ``reasoning`` is kept apart and never shown as the
     answer.
+
+    ``thought`` is the reasoning as the server gave it, by the names of its fields: some servers want it back.
     """
 
     text: str = ""
@@ -58,6 +62,7 @@ class Reply:
     usage: CallUsage = CallUsage()
     seconds: float = 0.0
     model: str = ""
+    thought: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:

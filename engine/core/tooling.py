@@ -57,19 +57,29 @@ class FileDiff:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file a call changed, with the hash and bytes needed to undo it. None stands for "did not exist"."""
+    """A path a call changed, with what is needed to undo it. None stands for "did not exist".
+
+    ``before_hash`` and ``after_hash`` are fingerprints (``engine.core.manifest``): of a file, the hash of
+    its bytes, which are ``before`` or kept by their hash. ``why`` says why it cannot be put back, empty if it
+    can.
+    """
 
     path: str
     before: bytes | None
     after_hash: str | None
     before_mode: int | None = None
+    before_hash: str | None = None
+    after_mode: int | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """What a call is about to do, worked out before anybody is asked and before anything is done.
 
-    ``title`` is one line for people; ``pre_hash`` and ``post_hash`` are the hashes of the one file a write
+    ``granted`` is the settled request in which the person allowed exactly this already. ``title`` is one line
+    for people in English; with ``title_key`` and ``title_values`` each client is told it in its language.
+    ``pre_hash`` and ``post_hash`` are the hashes of the one file a write
     touches, before and after, by which
     recovery decides whether an interrupted call happened. ``state`` is handed back to the tool.
     """
@@ -83,13 +93,18 @@ class Prepared:
     pre_hash: str | None = None
     post_hash: str | None = None
     detail: str = ""
+    granted: str | None = None
     state: object = None
+    title_key: str = ""
+    title_values: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What the model reads (``text``) and what a person reads (``brief``). Errors say what was wrong and what
-    would be right.
+    """What the model reads (``text``) and what a person reads (``brief``, in English; ``brief_key`` with
+    ``brief_values`` is the same for each client's language). Errors say what was wrong and what would be
+    right. A result that ``closes`` its reply is news: the calls behind it were made without it, so
+    they are not run.
     """
 
     text: str
@@ -97,6 +112,18 @@ class ToolResult:
     is_error: bool = False
     truncated: bool = False
     changes: tuple[FileChange, ...] = ()
+    closes: bool = False
+    brief_key: str = ""
+    brief_values: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOffer:
+    """What "for this task" and "always" would store: the rule's JSON, and its text as key and values."""
+
+    draft: Mapping[str, object]
+    key: str
+    values: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +131,20 @@ class RequestDraft:
     """A request to the person that a park opens.
 
     ``key`` identifies what is decided without free text (so that the same request in other words finds the
-    decision); ``screen_key`` is
-    shared by jobs that wait for one screen.
+    decision); ``screen_key`` is shared by jobs that wait for one screen. The title is the model's own words
+    (``title``), or ours (``title_key`` with ``title_values``), which each client is told in its language.
+    ``arguments`` are kept with the decision: what was shown is what is done.
     """
 
     key: str
-    title: str
+    title: str = ""
     detail: str = ""
     options: tuple[str, ...] = ()
     screen_key: str | None = None
+    title_key: str = ""
+    title_values: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    rule: RuleOffer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +169,25 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A settled request as a tool sees it: ``decision`` is allow, deny or answered."""
+    """A settled request as a tool sees it: ``decision`` is allow, deny or answered.
+
+    ``arguments`` are those of its draft; ``movement`` is the one that asked. ``used`` says that an approval
+    was spent, ``outcome`` what the call that spent it came to (empty: not known), ``made`` what it made, an
+    id.
+    """
 
     key: str
     decision: str
     scope: str = "once"
     text: str = ""
     note: str = ""
+    request_id: str = ""
+    movement: str = ""
+    arguments: Mapping[str, object] = field(default_factory=dict)
+    used: bool = False
+    succeeded: bool = False
+    outcome: str = ""
+    made: str = ""
 
 
 Outcome = ToolResult | Signal

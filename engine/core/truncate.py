@@ -6,6 +6,8 @@ what was left out is never lost track of. Tokens are estimated in quarters: a wh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import regex
 
 _CJK = regex.compile(
@@ -14,6 +16,7 @@ _CJK = regex.compile(
 )
 _GRAPHEME = regex.compile(r"\X")
 _LOOK_BACK = 512
+_JOINERS = "\u200c\u200d"
 
 
 def quarter_tokens(text: str) -> int:
@@ -105,6 +108,29 @@ def fit_head_tail(text: str, budget_tokens: int, *, lines: bool = False) -> tupl
     head, rest = fit_head(text, budget_tokens // 2, lines=lines)
     middle, tail = fit_tail(rest, budget_tokens - budget_tokens // 2, lines=lines)
     return head, middle, tail
+
+
+def escaped(text: str) -> str:
+    """``text`` on one line: what cannot be seen as escapes (but for the joiners that some names need), halves
+    of characters as U+FFFD.
+    """
+    return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def _visible(char: str) -> str:
+    if char.isprintable() or char in _JOINERS:
+        return char
+    return "\ufffd" if "\ud800" <= char <= "\udfff" else char.encode("unicode_escape").decode()
+
+
+def graphemes(text: str) -> Iterator[str]:
+    """The text in the smallest pieces that people take for one character."""
+    return (match[0] for match in _GRAPHEME.finditer(text))
+
+
+def cut(text: str, limit: int) -> str:
+    """At most ``limit`` characters, with an ellipsis where something was left out."""
+    return text if len(text) <= limit else first_characters(text, limit - 1)[0] + "…"
 
 
 def first_characters(text: str, limit: int) -> tuple[str, str]:

@@ -29,7 +29,9 @@ class UsageView(View, frozen=True, kw_only=True):
 
 
 class JobSummary(View, frozen=True, kw_only=True):
-    """A job in a list. Times are ISO 8601 UTC; ``piece`` is null until the classifier chose."""
+    """A job in a list. Times are ISO 8601 UTC; ``piece`` is null until the classifier chose. ``not_before``
+    is when a queued job that a busy model server put off goes on.
+    """
 
     job_id: str
     task_id: str
@@ -47,6 +49,7 @@ class JobSummary(View, frozen=True, kw_only=True):
     usage: UsageView
     parent_id: str | None = None
     retry_of: str | None = None
+    not_before: str | None = None
 
 
 class Diff(View, frozen=True, kw_only=True):
@@ -88,6 +91,7 @@ class Request(View, frozen=True, kw_only=True):
     rule: str | None = None
     why: str = ""
     title_key: str | None = None
+    title_values: dict[str, str] = {}
     why_key: str | None = None
     why_values: dict[str, str] = {}
     rule_key: str | None = None
@@ -143,8 +147,20 @@ class Brief(View, frozen=True, kw_only=True):
     clarifications: str = ""
 
 
+class ChildView(View, frozen=True, kw_only=True):
+    """A subtask of a job."""
+
+    job_id: str
+    task_id: str
+    title: str
+    status: str
+    reason: str | None = None
+
+
 class JobDetail(JobSummary, frozen=True, kw_only=True):
-    """Everything about a job but its events."""
+    """Everything about a job but its events. Of a subtask that was tried again, ``children`` has the newest
+    job.
+    """
 
     instruction: str
     mode: str
@@ -155,6 +171,7 @@ class JobDetail(JobSummary, frozen=True, kw_only=True):
     movements: list[MovementView]
     decisions: list[DecisionView]
     brief: Brief
+    children: list[ChildView] = []
 
 
 class RuleView(View, frozen=True, kw_only=True):
@@ -169,7 +186,11 @@ class RuleView(View, frozen=True, kw_only=True):
 
 
 class FileChanged(View, frozen=True, kw_only=True):
-    """A file a job changed. ``current_matches`` is false where somebody changed it since."""
+    """A file a job changed. ``current_matches`` is false where somebody changed it since.
+
+    Of a renamed file ``path`` is the new name and ``renamed_from`` the old one. Modes are octal, and told
+    only where they differ. Of a link (``link``) the texts are what it leads to.
+    """
 
     path: str
     status: str
@@ -177,6 +198,37 @@ class FileChanged(View, frozen=True, kw_only=True):
     after: str | None = None
     binary: bool = False
     current_matches: bool = True
+    renamed_from: str | None = None
+    before_mode: str | None = None
+    after_mode: str | None = None
+    link: bool = False
+
+
+class RevertKept(View, frozen=True, kw_only=True):
+    """A path that a revert left as it is: ``reason`` is a word for programs, ``text`` says it to a person."""
+
+    path: str
+    reason: str
+    text: str = ""
+
+
+class Reverted(View, frozen=True, kw_only=True):
+    """What a revert did: the paths that are as before the job, and those that were left as they are."""
+
+    reverted: list[str]
+    kept: list[RevertKept]
+
+
+class Pruned(View, frozen=True, kw_only=True):
+    """What a prune removed, or (``dry_run``) would remove; ``bytes`` are about what it took. ``left`` are
+    folders that could not be removed; the next prune tries again.
+    """
+
+    tasks: int
+    jobs: int
+    bytes: int
+    dry_run: bool = False
+    left: list[str] = []
 
 
 def iso(at: float) -> str:

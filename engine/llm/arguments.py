@@ -8,13 +8,17 @@ repeated, nothing. All else is a problem told to the model; the text that goes i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from engine.core.messages import heal
+from engine.core.truncate import grapheme_ceil
 
 _EXCERPT = 40
+_DEEPEST = 100
+"""Levels of nesting that every server can read again; some end at 128."""
 _DECODER = json.JSONDecoder(strict=False)
 _TYPES = {
     list: "an array",
@@ -58,11 +62,12 @@ def _parse_text(text: str, depth: int) -> Arguments:
         return Arguments({}, "{}")
     try:
         value, end = _DECODER.raw_decode(text)
-        _refuse_constants(text)
     except json.JSONDecodeError as error:
         return _problem(_syntax(text, error))
     except (RecursionError, ValueError) as error:
         return _problem(f"the arguments are not valid JSON: {_reason(error)}")
+    if odd := unsendable(value):
+        return _problem(f"the arguments are not valid JSON: {odd}")
     rest = text[end:].strip()
     if rest and not _repeats(value, rest):
         return _problem(_trailing(text, end))
@@ -88,6 +93,8 @@ def _as_it_is(text: str) -> bool:
 
 
 def _understood(value: Mapping[str, Any]) -> Arguments:
+    if odd := unsendable(value):
+        return _problem(f"the arguments are not valid JSON: {odd}")
     try:
         raw = heal(json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
         healed = json.loads(raw)
@@ -96,14 +103,29 @@ def _understood(value: Mapping[str, Any]) -> Arguments:
     return Arguments(healed, raw)
 
 
-def _refuse_constants(text: str) -> None:
-    """``json`` takes NaN and Infinity, JSON does not have them: a history with them would be refused."""
-    if "NaN" in text or "Infinity" in text:
+def unsendable(value: object) -> str:
+    """Why a server would refuse a history that holds this parsed JSON; empty if none would: numbers that JSON
+    does not have (NaN) or that no double holds (1e999), and nesting without end.
+    """
+    level = [value]
+    for _ in range(_DEEPEST):
+        if not level:
+            return ""
+        if any(isinstance(one, int | float) and not _is_double(one) for one in level):
+            return "it holds NaN, or a number that is too large"
+        level = [inner for one in level for inner in _inside(one)]
+    return "it is nested too deeply"
 
-        def refuse(name: str) -> NoReturn:
-            raise ValueError(f"{name} is not JSON")
 
-        json.JSONDecoder(strict=False, parse_constant=refuse).raw_decode(text)
+def _is_double(number: float) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
+
+
+def _inside(value: object) -> Iterable[object]:
+    return value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
 
 
 def _repeats(value: object, rest: str) -> bool:
@@ -147,7 +169,8 @@ def _place(line: int, column: int) -> str:
 
 
 def _near(text: str, position: int) -> str:
-    return json.dumps(heal(text[max(0, position - _EXCERPT) : position]), ensure_ascii=False)
+    start = grapheme_ceil(text, max(0, position - _EXCERPT))
+    return json.dumps(heal(text[start:position]), ensure_ascii=False)
 
 
 def _problem(text: str) -> Arguments:

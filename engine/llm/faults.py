@@ -13,6 +13,7 @@ from typing import Any
 from engine.core.errors import ContextOverflow, ModelFault
 from engine.core.messages import heal
 from engine.core.secrets import redact
+from engine.core.truncate import cut
 from engine.llm.overflow import overflow_in
 from engine.llm.worker_config import ModelWorker
 
@@ -172,8 +173,7 @@ def _texts_in(value: object, depth: int) -> Iterator[str]:
 def detail_of(worker: ModelWorker, texts: str) -> str:
     """The server's own words in one short line that holds no key, header or control character."""
     line = " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]+", " ", heal(texts.split("\n", 1)[0])).split())
-    line = redact(line, worker.secrets)
-    return line if len(line) <= _LONGEST_DETAIL else line[: _LONGEST_DETAIL - 1] + "…"
+    return cut(redact(line, worker.secrets), _LONGEST_DETAIL)
 
 
 def shown_endpoint(worker: ModelWorker) -> str:

@@ -9,6 +9,7 @@ import string
 _ALPHABET = string.ascii_lowercase + string.digits
 _LENGTH = 9
 _LONGEST = 4096
+_VISIBLE = re.compile(r"[!-~]+")
 _LAST_RUN = re.compile(r"[A-Za-z0-9]+")
 
 
@@ -23,5 +24,7 @@ def looks_random(call_id: str) -> bool:
 
     Random ones stay: some servers keep data of theirs under them or inside them.
     """
+    if not _VISIBLE.fullmatch(call_id):
+        return False
     runs = _LAST_RUN.findall(call_id)
     return bool(runs) and len(call_id) <= _LONGEST and len(runs[-1]) >= 8 and len(set(runs[-1])) >= 5

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import httpx
 
 from engine.core.errors import ModelFault
-from engine.llm.endpoint import Endpoint
+from engine.endpoint import Endpoint
 from engine.llm.faults import detail_of, shown_endpoint, stream_fault
 from engine.llm.reader import MAX_BYTES, UnusableReply
 from engine.llm.worker_config import ModelWorker

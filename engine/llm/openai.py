@@ -7,19 +7,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
-from engine.core.errors import ModelFault
+from engine.core.errors import ContextOverflow, ModelFault
 from engine.core.reply import Delta, Reply
-from engine.llm.endpoint import parse_endpoint
+from engine.endpoint import parse_endpoint
 from engine.llm.faults import HttpError, http_fault, is_unknown_model, mentions, retry_wait, shown_endpoint
 from engine.llm.ids import looks_random, random_id
 from engine.llm.normalise import CallIds
 from engine.llm.probe import model_ids, models_context, ollama_context, props_context, props_slots
 from engine.llm.reader import ReplyReader, UnusableReply
-from engine.llm.request import request_body, retry_after_s, tool_names
+from engine.llm.request import offered, request_body, retry_after_s
+from engine.llm.slot_book import SlotBook
+from engine.llm.textcalls import Tools
+from engine.llm.thoughts import Habit, learn
 from engine.llm.worker_config import ModelWorker
 from engine.ports import ModelRequest
 
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 
 _CONNECT_S = 10.0
 _PROBE_S = 2.0
+_ASK_AGAIN_S = 60.0
 _ERROR_BYTES = 64 * 1024
 _PROBE_BYTES = 8 * 1024 * 1024
 _GRACE_S = 5.0
@@ -59,9 +64,14 @@ class OpenAIModel:
         self._on_retry = on_retry
         self._client: httpx.AsyncClient | None = None
         self._unsupported: set[tuple[str, str]] = set()
-        self._names: tuple[bytes, frozenset[str]] = (b"[]", frozenset())
+        self._tools: tuple[bytes, Tools] = (b"[]", {})
+        self._habits: dict[str, Habit] = {}
         self._props: object = None
-        self._context = worker.context_tokens
+        self._total_slots: int | None = None
+        self._book = SlotBook(first=os.getpid())
+        self._context: int | None = None
+        self._asked = float("-inf")
+        self._refused_at: dict[str, int] = {}
 
     async def reply(self, request: ModelRequest, on_delta: Callable[[Delta], None]) -> Reply:
         """Streams one reply. Raises ``ModelFault`` or ``ContextOverflow`` after its own retries.
@@ -80,6 +90,7 @@ class OpenAIModel:
             try:
                 return await self._attempt(request, show)
             except ModelFault as fault:
+                self._remember(request, fault)
                 wait = retry_wait(self.worker, fault, failures, first_of_run=request.first_of_run)
                 if wait is None:
                     raise
@@ -92,16 +103,23 @@ class OpenAIModel:
             await self._sleep(wait)
 
     async def context_limit(self) -> int | None:
-        """The context limit in tokens: configured, else asked from the server in at most 2 s; None if it does
-        not say.
+        """The context limit in tokens: the smallest of what is configured, what the server says (asked in at
+        most 2 s, again only after a minute if it does not say) and what it named when it refused a prompt.
         """
-        if self._context is None:
-            try:
+        if self._context is None and time.monotonic() - self._asked > _ASK_AGAIN_S:
+            self._asked = time.monotonic()
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_PROBE_S):
                     self._context = await self._ask_context()
-            except TimeoutError:
-                return None
-        return self._context
+        worker = self.worker
+        known = (worker.context_tokens, self._context, self._refused_at.get(worker.model))
+        return min(filter(None, known), default=None)
+
+    def _remember(self, request: ModelRequest, fault: ModelFault) -> None:
+        """Keep the limit that a refusal names: it holds for the next job too."""
+        if isinstance(fault, ContextOverflow) and fault.limit:
+            model = request.model or self.worker.model
+            self._refused_at[model] = min(fault.limit, self._refused_at.get(model, fault.limit))
 
     async def slots(self) -> int | None:
         """How many requests the server works on at once: what it says, 1 for another server on this machine,
@@ -109,6 +127,24 @@ class OpenAIModel:
         """
         told = props_slots(await self._ask_props())
         return told if told is not None else 1 if self.endpoint.loopback else None
+
+    def rest(self, holder: str) -> None:
+        """A job makes no more requests for now: others may have its slot."""
+        self._book.rest(holder)
+
+    async def _slot_of(self, request: ModelRequest) -> int | None:
+        """The slot that a job keeps on a llama-server with several; None elsewhere.
+
+        Asked anew at the start of a run: a server that came back with fewer slots would let a request for one
+        that is gone wait for ever.
+        """
+        if not request.holder:
+            return None
+        if request.first_of_run and (self.endpoint.loopback or self._total_slots != 0):
+            self._props = None
+            self._total_slots = props_slots(await self._ask_props()) or 0
+        total = self._total_slots or 0
+        return self._book.take(request.holder, total) if total > 1 else None
 
     async def models(self) -> tuple[str, ...]:
         """The ids of the models that the server lists; empty if it does not answer within 2 s."""
@@ -145,14 +181,15 @@ class OpenAIModel:
         started = time.monotonic()
         model = request.model or self.worker.model
         without = {parameter for name, parameter in self._unsupported if name == model}
-        body = request_body(self.worker, request, without)
+        slot = await self._slot_of(request)
+        body = request_body(self.worker, request, without, self._habits.get(model, Habit()), slot)
         async with contextlib.AsyncExitStack() as stack:
             response = await self._open(stack, body)
             if not 200 <= response.status_code < 300:
                 return await _read_error(response)
             reader = ReplyReader(self._known(request.tools))
             await self._read(response, reader, on_delta)
-            ids = CallIds(self._new_id, lambda given: looks_random(given) and not _occurs(given, request))
+            ids = CallIds(self._new_id, lambda given: looks_random(given) and given not in request.taken)
             deltas, reply = reader.end(ids, seconds=time.monotonic() - started, model=model)
             for delta in deltas:
                 on_delta(delta)
@@ -191,23 +228,26 @@ class OpenAIModel:
                 raise
 
     def _learn(self, request: ModelRequest, error: HttpError) -> bool:
-        """True if the server refused a parameter that it can do without: the next request leaves it out, for
-        good.
+        """True if the server refused something that can be otherwise, as it will be from now on: a parameter
+        is left out, reasoning goes back or stays away.
         """
         model = request.model or self.worker.model
-        sent = {"stream_options"} | ({"tool_choice"} if request.tool_choice else set())
+        sent = {"stream_options", "id_slot"} | ({"tool_choice"} if request.tool_choice else set())
         new = {(model, name) for name in sent if mentions(error, name)} - self._unsupported
         self._unsupported |= new
-        return bool(new)
+        habit = self._habits.get(model, Habit())
+        if mentions(error, "reasoning_"):
+            self._habits[model] = learn(habit, error.texts, request.messages, request.thoughts)
+        return bool(new) or self._habits.get(model, habit) != habit
 
     async def _known_models(self, error: HttpError) -> tuple[str, ...]:
         return await self.models() if error.status == 404 or is_unknown_model(self.worker, error, ()) else ()
 
-    def _known(self, tools: bytes) -> frozenset[str]:
-        """Names of the tools offered; parsed once, since a job's tools never change."""
-        if self._names[0] != tools:
-            self._names = (tools, tool_names(tools))
-        return self._names[1]
+    def _known(self, tools: bytes) -> Tools:
+        """The tools offered; parsed once, since a job's tools never change."""
+        if self._tools[0] != tools:
+            self._tools = (tools, offered(tools))
+        return self._tools[1]
 
     async def _ask_props(self) -> object:
         if self._props is None:
@@ -265,11 +305,6 @@ class OpenAIModel:
                 follow_redirects=False,
             )
         return self._client
-
-
-def _occurs(call_id: str, request: ModelRequest) -> bool:
-    encoded = call_id.encode("utf-8", "replace")
-    return any(encoded in message for message in request.messages)
 
 
 async def _read_error(response: httpx.Response) -> HttpError:

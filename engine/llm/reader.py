@@ -5,13 +5,15 @@ byte. Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from typing import Any
 
 from engine.core.reply import Delta, Reply
 from engine.llm.normalise import BROKEN_REASONS, CallIds, ReplyBuilder
 from engine.llm.sse import Event, EventDecoder
+from engine.llm.textcalls import Tools
 
+_BOM = b"\xef\xbb\xbf"
+_DECODER = json.JSONDecoder(strict=False)
 MAX_BYTES = 32 * 1024 * 1024
 
 
@@ -31,8 +33,8 @@ class ReplyReader:
     out or lie.
     """
 
-    def __init__(self, known: Collection[str] = ()) -> None:
-        self._builder = ReplyBuilder(known)
+    def __init__(self, tools: Tools | None = None) -> None:
+        self._builder = ReplyBuilder(tools)
         self._events = EventDecoder()
         self._body = bytearray()
         self._size = 0
@@ -77,10 +79,13 @@ class ReplyReader:
         return deltas, self._builder.build(ids, seconds=seconds, model=model)
 
     def _sniff(self) -> bool:
-        start = bytes(self._body[:64]).removeprefix(b"\xef\xbb\xbf").lstrip()
+        if _BOM.startswith(self._body):
+            return False
+        self._body = self._body.removeprefix(_BOM).lstrip()  # servers that wait send line ends meanwhile
+        start = self._body[:1]
         if not start:
             return False
-        self._kind = {b"{": "body", b"[": "body", b"<": "page"}.get(start[:1], "stream")
+        self._kind = {b"{": "body", b"[": "body", b"<": "page"}.get(bytes(start), "stream")
         if self._kind == "page":
             raise UnusableReply("page")
         return True
@@ -89,30 +94,34 @@ class ReplyReader:
         deltas: list[Delta] = []
         for event in events:
             data = event.data.strip()
-            if self._done or not data.startswith(("{", "[DONE]")):
-                continue  # keep-alives in a data line
-            if data == "[DONE]":
-                self._done = True
-                continue
-            shown = self._builder.feed(self._chunk(data, event.name))
-            self._chunks += 1
-            if self._builder.error is not None:
-                raise UnusableReply("error", self._builder.error)
-            deltas += shown
+            while not self._done and data.startswith(("{", "[{", "[DONE]")):  # else a keep-alive
+                if data.startswith("[DONE]"):
+                    self._done = True
+                    break
+                chunk, data = self._chunk(data, event.name)
+                deltas += self._builder.feed(chunk)
+                self._chunks += 1
+                if self._builder.error is not None:
+                    raise UnusableReply("error", self._builder.error)
         return deltas
 
-    def _chunk(self, data: str, name: str) -> dict[str, Any]:
+    def _chunk(self, data: str, name: str) -> tuple[dict[str, Any], str]:
+        """The first chunk of an event, and what follows it: servers exist that leave out the blank lines."""
         try:
-            chunk: dict[str, Any] = json.loads(data, strict=False)
+            parsed, end = _DECODER.raw_decode(data)
         except (ValueError, RecursionError) as error:
             raise UnusableReply("cut" if name != "error" else "error", {"message": data[:300]}) from error
-        return {"error": chunk} if name == "error" and "error" not in chunk else chunk
+        chunk: dict[str, Any] = parsed[0] if isinstance(parsed, list) else parsed
+        whole = {"error": chunk} if name == "error" and "error" not in chunk else chunk
+        return whole, data[end:].lstrip()
 
     def _whole_body(self) -> list[Delta]:
         try:
             body = json.loads(bytes(self._body).decode("utf-8-sig", "replace"), strict=False)
         except (ValueError, RecursionError) as error:
             raise UnusableReply("cut") from error
+        if isinstance(body, list) and len(body) == 1:
+            body = body[0]  # Gemini puts its errors into an array
         if not isinstance(body, dict) or not ({"choices", "error", "object"} & set(body)):
             raise UnusableReply("garbage")
         deltas = self._builder.feed(body, whole=True)

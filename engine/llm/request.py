@@ -12,13 +12,23 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from engine.core.messages import heal
+from engine.llm.textcalls import Tools
+from engine.llm.thoughts import Habit, with_thoughts
 from engine.llm.worker_config import ModelWorker
 from engine.ports import ModelRequest
 
+_PLAIN = Habit()
 
-def request_body(worker: ModelWorker, request: ModelRequest, without: Collection[str] = ()) -> bytes:
+
+def request_body(
+    worker: ModelWorker,
+    request: ModelRequest,
+    without: Collection[str] = (),
+    habit: Habit = _PLAIN,
+    slot: int | None = None,
+) -> bytes:
     """The body of a streamed chat completion; ``without`` names the parameters that this server refused
-    before.
+    before, ``habit`` what it is known to want of the reasoning, ``slot`` the slot of a llama-server.
     """
     head: dict[str, Any] = {"stream": True}
     model = request.model or worker.model
@@ -34,16 +44,20 @@ def request_body(worker: ModelWorker, request: ModelRequest, without: Collection
     parts = [_dump(head)[:-1]]
     if request.tools.strip() not in (b"", b"[]"):
         parts += [b',"tools":', request.tools]
-    parts += [b',"messages":[', b",".join(request.messages), b"]"]
+    messages = with_thoughts(request.messages, request.thoughts, habit)
+    parts += [b',"messages":[', b",".join(messages), b"]"]
     if request.tool_choice and "tool_choice" not in without:
         parts += [b',"tool_choice":', _dump(request.tool_choice)]
+    if slot is not None and "id_slot" not in without and "id_slot" not in worker.extra_body:
+        parts += [b',"id_slot":', _dump(slot)]
     return b"".join([*parts, b"}"])
 
 
-def tool_names(tools: bytes) -> frozenset[str]:
-    """The names in a ``tools`` array."""
+def offered(tools: bytes) -> Tools:
+    """The tools in a ``tools`` array: the schema of the arguments by name."""
     entries = json.loads(tools) if tools.strip() else []
-    return frozenset(str(entry["function"]["name"]) for entry in entries)
+    functions = [entry["function"] for entry in entries]
+    return {str(function["name"]): function.get("parameters") or {} for function in functions}
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:

@@ -1,110 +1,102 @@
 """Tool calls that a server left in the text of the reply. Pure, and conservative: what a person may read
 stays text.
 
-Two forms are taken: Hermes' ``<tool_call>{…}</tool_call>`` at the beginning of a line, outside of code
-fences; and a message that is nothing but one JSON call (bare, in a fence, or after Mistral's
-``[TOOL_CALLS]``) of a tool that was offered.
+Calls are taken only of tools that were offered, and only where nothing but calls can be meant: a message that
+is nothing but JSON calls (bare or in fences), or blocks in a model's own form that begin a line outside of
+code fences and have nothing after them. ``textforms`` reads the forms.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
-MARK = "<tool_call>"
-_HERMES = re.compile(
-    r"(?:\A|(?<=\n))[ \t]*<tool_call>\s*(.*?)\s*(?:</tool_call>|\Z|(?=\n[ \t]*<tool_call>))", re.DOTALL
+from engine.llm import textforms
+from engine.llm.textforms import FORMS, TextCall, Tools, json_calls
+
+__all__ = ["MARKS", "Found", "TextCall", "Tools", "calls_in_text"]
+
+MARKS = (*FORMS, textforms.CHANNEL, textforms.START)
+"""What begins a call in the text: nothing from there on is shown while it streams."""
+_OPENING = re.compile(r"(?:\A|(?<=\n))[ \t]*(" + "|".join(map(re.escape, MARKS)) + ")")
+_FENCED = re.compile(r"```(?:json|tool_call|tool_code)?[ \t]*\n(.*?)\n[ \t]*```\s*", re.DOTALL)
+_STRAY = re.compile(
+    r"</?tool_calls?>|</function>|</parameter>|<\|(?:im_end|eot_id|eom_id|end|call|return)\|>|</s>"
+    r"|<\|tool_calls_section_end\|>|<｜tool▁calls▁end｜>|<｜end▁of▁sentence｜>|\s"
 )
-_NAME = re.compile(r'\{\s*"name"\s*:\s*"([^"\\]{1,64})"')
-_FENCED = re.compile(r"\A```(?:json|tool_call)?[ \t]*\n(.*)\n```\Z", re.DOTALL)
-_MISTRAL = "[TOOL_CALLS]"
-_ARGUMENTS = ("arguments", "parameters")
+_MOST_OPENINGS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class TextCall:
-    """A call found in the text; ``arguments`` as the model gave them."""
+@dataclass(slots=True)
+class Found:
+    """A text told apart: what is text, the calls that were in it, and reasoning in channels of its own."""
 
-    name: str
-    arguments: object
+    text: str
+    calls: list[TextCall] = field(default_factory=list)
+    reasoning: str = ""
 
 
-def calls_in_text(text: str, known: Collection[str]) -> tuple[str, tuple[TextCall, ...]]:
-    """The text without its calls, and the calls; the text as it is where there are none. ``known`` are the
-    tools offered.
+def calls_in_text(text: str, tools: Tools) -> Found:
+    """The text without its calls, and the calls; the text as it is where there are none. ``tools`` are those
+    offered.
     """
-    if not known:
-        return text, ()
-    if MARK in text and (found := _hermes(text)) is not None:
-        return found
-    calls = _whole_message(text.strip(), known)
-    return ("", calls) if calls else (text, ())
+    if not tools:
+        return Found(text)
+    if whole := _whole_message(text.strip(), tools):
+        return Found("", whole)
+    return _blocks(text, tools) or Found(text)
 
 
-def _hermes(text: str) -> tuple[str, tuple[TextCall, ...]] | None:
+def _whole_message(text: str, tools: Tools) -> list[TextCall]:
+    """The calls of a message that is nothing but JSON calls, bare or each in a fence."""
+    if text.startswith("```"):
+        bodies = [match[1] for match in _FENCED.finditer(text)]
+        if not bodies or _FENCED.sub("", text + "\n"):
+            return []
+    elif text.startswith(("{", "[")):
+        bodies = [text]
+    else:
+        return []
     calls: list[TextCall] = []
-    rest: list[str] = []
-    start = 0
-    for match in _HERMES.finditer(text):
-        call = _hermes_call(match[1])
-        if call is None or text.count("```", 0, match.start()) % 2:
+    for body in bodies:
+        found = json_calls(body, 0, tools)
+        if found is None or body[found.end :].strip():
+            return []
+        calls += found.calls
+    return calls
+
+
+def _blocks(text: str, tools: Tools) -> Found | None:
+    found = Found("")
+    kept: list[str] = []
+    taken = looked = fences = 0
+    for number, opening in enumerate(_OPENING.finditer(text)):
+        start = opening.start()
+        if start < taken:
             continue
-        calls.append(call)
-        rest.append(text[start : match.start()])
-        start = match.end()
-    if not calls:
-        return None
-    return "".join([*rest, text[start:]]).strip(), tuple(calls)
-
-
-def _hermes_call(body: str) -> TextCall | None:
-    """One call; where its JSON is broken but the name can be read, the broken text stays for the model to be
-    told of.
-    """
-    try:
-        return _as_call(json.loads(body, strict=False))
-    except (ValueError, RecursionError):
-        found = _NAME.match(body)
-        if found is None:
+        if number >= _MOST_OPENINGS:
             return None
-        after = re.compile(r'"(?:arguments|parameters)"\s*:\s*').search(body, found.end())
-        return TextCall(found[1], body[after.end() :] if after else body)
-
-
-def _whole_message(text: str, known: Collection[str]) -> tuple[TextCall, ...]:
-    if text.startswith(_MISTRAL):
-        text = text.removeprefix(_MISTRAL).strip()
-    elif fenced := _FENCED.match(text):
-        text = fenced[1].strip()
-    if not text.startswith(("{", "[")):
-        return ()
-    try:
-        value = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return ()
-    calls = [_as_call(entry) for entry in (value if isinstance(value, list) else [value])]
-    if not all(call is not None and call.name in known for call in calls):
-        return ()
-    return tuple(call for call in calls if call is not None)
-
-
-def _as_call(value: Any) -> TextCall | None:
-    """A call if the object is one and nothing else: a name, arguments, at most an id and a type."""
-    if not isinstance(value, dict):
+        fences += text.count("```", looked, start)
+        looked = start
+        if fences % 2:
+            continue
+        if opening[1] in (textforms.CHANNEL, textforms.START):
+            return _in_channels(text, start, tools)
+        block = FORMS[opening[1]](text, opening.end(), tools)
+        if block is None:
+            continue
+        kept.append(text[taken:start])
+        found.calls += block.calls
+        taken = looked = block.end
+    if not found.calls or _STRAY.sub("", text[taken:]):
         return None
-    if isinstance(value.get("function"), Mapping) and set(value) <= {"type", "id", "function"}:
-        value = value["function"]
-    name = value.get("name")
-    given = [key for key in _ARGUMENTS if key in value]
-    if (
-        not isinstance(name, str)
-        or not name
-        or len(given) != 1
-        or not set(value) <= {"name", "id", "type", *given}
-    ):
+    found.text = "".join(kept).strip()
+    return found
+
+
+def _in_channels(text: str, start: int, tools: Tools) -> Found | None:
+    """A message in gpt-oss' channels; further on than its beginning they count only if a call is in them."""
+    said = textforms.channels(text, start, tools)
+    if said is None or not (said.calls or not text[:start].strip()):
         return None
-    arguments = value[given[0]]
-    return TextCall(name, arguments) if isinstance(arguments, str | dict) or arguments is None else None
+    return Found((text[:start] + said.text).strip(), said.calls, said.reasoning)

@@ -11,20 +11,21 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.llm.arguments import complete, parse_arguments
+from engine.llm.arguments import complete, parse_arguments, unsendable
 
 
 @dataclass(slots=True)
 class CallParts:
     """A call while it is gathered. ``given`` is an ``arguments`` that came as an object; else ``pieces`` of
-    text.
+    text. ``extra`` is what the server keeps on the call for itself.
     """
 
     index: int | None
     call_id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
-    given: Mapping[str, Any] | None = None
+    given: object = None
+    extra: Mapping[str, Any] | None = None
 
     @property
     def arguments(self) -> object:
@@ -52,18 +53,20 @@ class Fragment:
     call_id: str
     name: str
     arguments: object
+    extra: Mapping[str, Any] | None = None
 
     @classmethod
     def read(cls, entry: Mapping[str, Any]) -> Fragment:
         """From what a server sent, with or without the ``function`` level."""
         function = entry.get("function")
         inner = function if isinstance(function, Mapping) else entry
-        index = entry.get("index")
+        index, extra = entry.get("index"), entry.get("extra_content")
         return cls(
-            index=index if isinstance(index, int) and not isinstance(index, bool) else None,
+            index=_number(index),
             call_id=_text(entry.get("id")),
             name=_text(inner.get("name")),
             arguments=inner.get("arguments", inner.get("parameters")),
+            extra=extra if isinstance(extra, Mapping) and extra and not unsendable(extra) else None,
         )
 
 
@@ -81,6 +84,8 @@ class CallGatherer:
         """Takes the ``tool_calls`` of one chunk; ``whole`` says that each entry is a call of its own (a body,
         no stream).
         """
+        if isinstance(entries, Mapping):  # one call, not in an array
+            entries = [entries]
         if not isinstance(entries, list):
             return
         before = len(self.calls)
@@ -108,7 +113,8 @@ class CallGatherer:
         if new.name == owner.name and same_id and new.arguments in (None, ""):
             return False  # name and id come with every fragment, and this one is the empty last
         if owner.finished:
-            return not (same_id and parse_arguments(new.arguments) == parse_arguments(owner.arguments))
+            again = same_id and new.name == owner.name
+            return not (again and parse_arguments(new.arguments) == parse_arguments(owner.arguments))
         return new.name != owner.name and owner.name + new.name not in self._known
 
     def _open(self, new: Fragment) -> CallParts:
@@ -119,6 +125,7 @@ class CallGatherer:
     def _merge(self, new: Fragment, call: CallParts) -> None:
         self._current = call
         call.call_id = call.call_id or new.call_id
+        call.extra = new.extra or call.extra
         if not call.name:
             call.name = new.name
         elif new.name and new.name != call.name and call.name + new.name in self._known:
@@ -126,7 +133,7 @@ class CallGatherer:
         if isinstance(new.arguments, str):
             if new.arguments:
                 call.pieces.append(new.arguments)
-        elif isinstance(new.arguments, Mapping):
+        elif isinstance(new.arguments, Mapping | list | bool):
             call.given = new.arguments
         elif new.arguments is not None:
             call.pieces.append(str(new.arguments))
@@ -135,11 +142,16 @@ class CallGatherer:
         return next((call for call in reversed(self.calls) if wanted(call)), None)
 
 
+def _number(value: object) -> int | None:
+    """An index that came as a number, a whole float or digits."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str) and value.isdecimal() and len(value) < 10:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def _text(value: object) -> str:
-    return (
-        value
-        if isinstance(value, str)
-        else str(value)
-        if isinstance(value, int) and value is not True
-        else ""
-    )
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    return value if isinstance(value, str) else ""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from engine.core.errors import NotConfigured
-from engine.llm.endpoint import parse_endpoint
+from engine.endpoint import parse_endpoint
 
 RESERVED = frozenset({"model", "messages", "tools", "tool_choice", "stream"})
 """What ``extra_body`` may not hold: the request is built from them."""

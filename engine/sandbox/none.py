@@ -1,5 +1,11 @@
 """Level C: no sandbox. A command runs as the person, with a scrubbed environment, under a process that ends
 its children.
+
+What this level cannot hold back, and only a sandbox does: a command may read and write what the person may;
+signal any process of the person, the engine included (its jobs are taken up again); use all memory,
+processes and disk there are (when memory runs out the kernel takes the command first); and live on if it
+leaves its session, removes the mark from its environment and then kills its reaper. Of the engine's own
+memory and descriptors it sees nothing on Linux (``engine.processes.keep_private``), unless it runs as root.
 """
 
 from __future__ import annotations
@@ -41,6 +47,8 @@ _KEPT = (
 # Nothing may wait for a person at a terminal that is not there.
 _FIXED = {
     "TERM": "dumb",
+    "MANPAGER": "cat",
+    "SYSTEMD_PAGER": "cat",
     "NO_COLOR": "1",
     "PAGER": "cat",
     "GIT_PAGER": "cat",
@@ -49,21 +57,31 @@ _FIXED = {
     "EDITOR": "true",
     "VISUAL": "true",
     "GIT_TERMINAL_PROMPT": "0",
+    # Git shows names as they are; "\350\262\267" is one that no tool finds again.
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "core.quotePath",
+    "GIT_CONFIG_VALUE_0": "false",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "DEBIAN_FRONTEND": "noninteractive",
     "PIP_NO_INPUT": "1",
     "PYTHONUNBUFFERED": "1",
 }
 
 
 @cache
-def _is_installed(name: str) -> bool:
-    """Whether the machine has a locale; bash warns in every output about one it has not."""
+def _serves(name: str) -> bool:
+    """Whether a locale writes UTF-8 and the machine has it; bash warns in every output about one it has
+    not.
+    """
+    if "utf8" not in name.lower().replace("-", ""):
+        return False
     before = locale.setlocale(locale.LC_CTYPE)
     try:
         locale.setlocale(locale.LC_CTYPE, name)
     except locale.Error:
         return False
     locale.setlocale(locale.LC_CTYPE, before)
-    return bool(name)
+    return True
 
 
 class NoSandbox:
@@ -108,6 +126,7 @@ class NoSandbox:
         """
         kept = {name: self._environ[name] for name in _KEPT if name in self._environ}
         for name in ("LANG", "LC_ALL", "LC_CTYPE"):
-            if not _is_installed(kept.get(name, "")):
+            if not _serves(kept.get(name, "")):
                 kept.pop(name, None)
-        return {"LANG": "C.UTF-8", **kept, **_FIXED, **extra}
+        lang = "C.UTF-8" if _serves("C.UTF-8") else "en_US.UTF-8"
+        return {"LANG": lang, **kept, **_FIXED, **extra}

@@ -195,15 +195,19 @@ class StoreBase:
         self.db.run("close_requests", job_id=job_id, decision="withdrawn", by="maestro", text=None, now=now)
         left = UNSETTLED if status is JobStatus.FAILED else ABORT
         self.db.run("close_movements", job_id=job_id, next=left, now=now)
-        if status is JobStatus.CANCELLED:
-            for child in self.db.all("children", job_id=job_id):
-                if not self._ended(child["status"]):
-                    self._cancel_one(child["job_id"], now, "maestro")
+        self._cancel_children(job_id, now)
         self._wake_parent(parent_id, now)
+
+    def _cancel_children(self, job_id: str, now: float) -> None:
+        """Nobody works on for a job that has ended, whatever the end: its open children are cancelled."""
+        for child in self.db.all("children", job_id=job_id):
+            if not self._ended(child["status"]):
+                self._cancel_one(child["job_id"], now, "maestro")
 
     def _cancel_one(self, job_id: str, now: float, by: str) -> bool:
         row = self._job_row(job_id)
         if self.db.run("want_cancel", job_id=job_id):
+            self._cancel_children(job_id, now)
             return False
         self._move(job_id, JobStatus.CANCELLED, now, reason="cancelled")
         self._after_end(job_id, row["parent_id"], JobStatus.CANCELLED, now)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from engine.core.errors import BadArgument, IllegalMove, LeaseLost, NotFound
 from engine.core.jobs import ENDED, PARKED, RETRYABLE, Counters, Job, JobStatus, Owner
+from engine.core.model_choice import Wish
 from engine.core.outcome import PieceRunResult
 from engine.core.records import Event, Lease, Leaving, NewJob, NewRequest, canonical
 from engine.store.base import StoreBase
@@ -31,29 +32,42 @@ class JobsPart(StoreBase):
         deep or too large.
         """
         with self.db.tx(durable=True):
-            task_id, depth = self._place(new, now)
-            self.db.run(
-                "insert_job",
-                job_id=new.job_id,
-                task_id=task_id,
-                parent_id=new.parent_id,
-                retry_of=new.retry_of,
-                depth=depth,
-                instruction=new.instruction,
-                files=canonical(list(new.files)),
-                mode=new.mode,
-                model=new.model,
-                piece_name=new.piece_name,
-                piece=new.piece,
-                piece_hash=new.piece_hash,
-                movement=new.movement,
-                now=now,
-            )
-            self._status_event(new.job_id, now, None, JobStatus.QUEUED.value, wait_reason=None, reason=None)
+            task_id, job_id = self._submit(new, now)
             if comment_id is not None:
-                self._comment(comment_id, task_id, new.job_id, "user", new.instruction, now, delivered=True)
-                self._event(new.job_id, now, Event("comment", {"author": "user", "text": new.instruction}))
+                self._comment(comment_id, task_id, job_id, "user", new.instruction, now, delivered=True)
+                self._event(job_id, now, Event("comment", {"author": "user", "text": new.instruction}))
+        return task_id, job_id
+
+    def _submit(self, new: NewJob, now: float) -> tuple[str, str]:
+        if (made := self._made(new.spawned_by, new.spawn_key)) is not None:
+            return made
+        task_id, depth = self._place(new, now)
+        self.db.run(
+            "insert_job",
+            job_id=new.job_id,
+            task_id=task_id,
+            parent_id=new.parent_id,
+            retry_of=new.retry_of,
+            spawned_by=new.spawned_by,
+            spawn_key=new.spawn_key,
+            depth=depth,
+            instruction=new.instruction,
+            files=canonical(list(new.files)),
+            mode=new.mode,
+            model=new.model,
+            piece_name=new.piece_name,
+            piece=new.piece,
+            piece_hash=new.piece_hash,
+            movement=new.movement,
+            now=now,
+        )
+        self._status_event(new.job_id, now, None, JobStatus.QUEUED.value, wait_reason=None, reason=None)
         return task_id, new.job_id
+
+    def _made(self, by: str | None, key: str | None) -> tuple[str, str] | None:
+        """(task id, job id) of what ``by`` made under a key, if it did."""
+        row = None if by is None else self.db.one("spawned", by=by, key=key)
+        return None if row is None else (row["task_id"], row["job_id"])
 
     def _place(self, new: NewJob, now: float) -> tuple[str, int]:
         depth = 0
@@ -77,9 +91,17 @@ class JobsPart(StoreBase):
         )
         return new.new_task_id, depth
 
-    def claim(self, owner: Owner, now: float, lease_s: float, only: str | None = None) -> Job | None:
+    def claim(
+        self,
+        owner: Owner,
+        now: float,
+        lease_s: float,
+        only: str | None = None,
+        full: Sequence[Wish] = (),
+    ) -> Job | None:
         """Take the oldest queued job under a lease, or None. Starts its next run. An idle look at the queue
-        takes no lock. ``only`` takes nothing but that job and its children.
+        takes no lock. ``only`` takes nothing but that job and its children; jobs that want a worker as in
+        ``full`` are left.
         """
         if self.db.one("anything_queued", now=now) is None:
             return None
@@ -92,6 +114,7 @@ class JobsPart(StoreBase):
                 boot=owner.boot,
                 lease_until=now + lease_s,
                 only=only,
+                full=json.dumps([[wish.model, int(wish.child), wish.had] for wish in full]),
                 now=now,
             )
             if row is None:
@@ -118,6 +141,26 @@ class JobsPart(StoreBase):
         """Running jobs of this process that somebody wants cancelled."""
         return [row["job_id"] for row in self.db.all("cancel_wanted", owner=owner.token)]
 
+    def choose_piece(self, lease: Lease, now: float, job: Job, events: Sequence[Event]) -> None:
+        """Give a job that named no piece the one of ``job``, with what the choice cost. Raises
+        ``LeaseLost``.
+        """
+        with self.db.tx():
+            self._fenced(lease, now)
+            self.db.run(
+                "set_job_piece",
+                job_id=lease.job_id,
+                fence=lease.fence,
+                piece_name=job.piece_name,
+                piece=job.piece,
+                piece_hash=job.piece_hash,
+                movement=job.movement,
+                model=job.model,
+                usage=dump(job.usage),
+                counters=dump(job.counters),
+            )
+            self._events(lease.job_id, now, events)
+
     def prepare_job(
         self,
         lease: Lease,
@@ -129,8 +172,11 @@ class JobsPart(StoreBase):
         movement: str,
         tools: bytes,
         system: str,
+        project_hash: str | None = None,
     ) -> None:
-        """Fix what must never change over the job: its piece, its tools' bytes, its system text."""
+        """Fix what must never change over the job: its piece, its tools' bytes, its system text (with the
+        hash of the project's instructions in it).
+        """
         with self.db.tx():
             self._fenced(lease, now)
             self.db.run(
@@ -139,6 +185,7 @@ class JobsPart(StoreBase):
                 fence=lease.fence,
                 tools=tools,
                 system=system,
+                project_hash=project_hash,
                 piece_name=piece_name,
                 piece=piece,
                 piece_hash=piece_hash,
@@ -163,14 +210,15 @@ class JobsPart(StoreBase):
 
         A cancel that was wanted meanwhile wins over a park; parking on children when none is open queues the
         job again at once; so does success while a comment of the person was not heard yet, and then the
-        conversation goes on with it.
+        conversation goes on with it. One that was forced at the context limit cannot: there is no room.
         ``comment`` is (id, text) of the entry maestro adds to the thread. Returns the status the job really
         got. Raises ``LeaseLost``.
         """
         with self.db.tx(durable=True):
             self._fenced(lease, now)
             row = self._job_row(lease.job_id)
-            if end.status is JobStatus.SUCCEEDED and self.db.one("undelivered", task_id=lease.task_id):
+            crossed = end.status is JobStatus.SUCCEEDED and not end.forced
+            if crossed and self.db.one("undelivered", task_id=lease.task_id):
                 end, restores, leaving, comment = _UNHEARD, True, None, None
             planned, end = end, self._really(end, bool(row["cancel_requested"]), lease.job_id)
             if leaving is not None:
@@ -246,7 +294,8 @@ class JobsPart(StoreBase):
 
     def retry(self, job_id: str, new_job_id: str, now: float) -> str:
         """A new job from a failed, aborted or cancelled one: same piece, last movement, fresh counters. Its
-        id.
+        id. The retry of a child is a child too: its parent waits for it, and is told of it in place of the
+        first.
 
         Raises ``NotFound``; ``IllegalMove`` for any other status.
         """
@@ -262,6 +311,8 @@ class JobsPart(StoreBase):
                 task_id=row["task_id"],
                 parent_id=row["parent_id"],
                 retry_of=job_id,
+                spawned_by=None,
+                spawn_key=None,
                 depth=row["depth"],
                 instruction=row["instruction"],
                 files=row["files"],

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from engine.core.jobs import Counters, TurnState, Usage
-from engine.core.records import Comment, Event, Intent, Lease, Leaving, Message, Step, StepResult
+from engine.core.lessons import Lesson
+from engine.core.manifest import is_generated
+from engine.core.records import (
+    Comment,
+    Event,
+    Intent,
+    Lease,
+    Leaving,
+    Message,
+    Step,
+    StepResult,
+    canonical,
+)
 from engine.core.tooling import FileChange
 from engine.store.base import StoreBase
 from engine.store.jobs import as_json
-from engine.store.rows import dump, step_of
+from engine.store.rows import dump, message_of, step_of
 
 
 class JournalPart(StoreBase):
@@ -36,9 +49,10 @@ class JournalPart(StoreBase):
         conversation: int,
         forced: bool,
         counters: Counters,
+        turn: TurnState,
         messages: Sequence[Message],
     ) -> None:
-        """Enter a movement with its opening messages (a new conversation number means a restart)."""
+        """Enter a movement with its opening messages; a new conversation number means a restart."""
         with self.db.tx():
             self._fenced(lease, now)
             self.db.run(
@@ -59,6 +73,7 @@ class JournalPart(StoreBase):
                 movement_seq=movement_seq,
                 conversation=conversation,
                 counters=dump(counters),
+                turn=dump(turn),
             )
             self._append(lease.job_id, conversation, messages)
             body = {"name": name, "visit": visit, **({"forced": True} if forced else {})}
@@ -95,6 +110,51 @@ class JournalPart(StoreBase):
                 self.db.run("deliver_these", ids=as_json(ids))
             self._events(lease.job_id, now, events)
 
+    def replace_messages(
+        self,
+        lease: Lease,
+        now: float,
+        conversation: int,
+        bodies: Mapping[int, bytes],
+        *,
+        turn: TurnState,
+        usage: Usage,
+        counters: Counters,
+        events: Sequence[Event] = (),
+    ) -> None:
+        """Put other bytes (by their place in the conversation) in the place of messages that the model server
+        has refused: the journal holds what is really sent.
+        """
+        with self.db.tx():
+            self._fenced(lease, now)
+            for seq, body in bodies.items():
+                self.db.run(
+                    "replace_message", job_id=lease.job_id, conversation=conversation, seq=seq, body=body
+                )
+            self._count(lease.job_id, turn, usage, counters)
+            self._events(lease.job_id, now, events)
+
+    def changed_files(self, job_id: str) -> list[str]:
+        """The paths of the files that a job has changed and that were not put back."""
+        rows = self.db.all("snapshot_paths", job_id=job_id)
+        return [row["path"] for row in rows if not is_generated(row["path"])]
+
+    def note_changes(self, job_id: str, changes: Sequence[FileChange], now: float) -> None:
+        """Keep what a job's commands changed. It needs no lease: commands may end after it is gone, and the
+        first state before a change stays whoever notes a later one.
+        """
+        with self.db.tx():
+            self._snapshots(job_id, changes, now)
+
+    def mark_reverted(
+        self, job_id: str, paths: Sequence[str], now: float, told: Mapping[str, object]
+    ) -> None:
+        """Note that paths are as they were before the job, with an event that tells it."""
+        with self.db.tx(durable=True):
+            for path in paths:
+                self.db.run("mark_reverted", job_id=job_id, path=path, now=now)
+            self._event(job_id, now, Event("reverted", dict(told)))
+
     def _count(self, job_id: str, turn: TurnState, usage: Usage, counters: Counters) -> None:
         self.db.run("set_turn", job_id=job_id, turn=dump(turn), usage=dump(usage), counters=dump(counters))
 
@@ -112,12 +172,18 @@ class JournalPart(StoreBase):
                 role=message.role,
                 call_id=message.call_id,
                 body=message.body,
+                thought=message.thought,
+                problems=canonical(message.problems) if message.problems else "",
             )
 
     def messages(self, job_id: str, conversation: int) -> list[Message]:
         """A conversation, message for message."""
         rows = self.db.all("messages", job_id=job_id, conversation=conversation)
-        return [Message(row["role"], row["body"], row["call_id"]) for row in rows]
+        return [message_of(row) for row in rows]
+
+    def call_ids(self, job_id: str) -> list[str]:
+        """The ids of all calls that the job has made, in whatever conversation."""
+        return [row["call_id"] for row in self.db.all("call_ids", job_id=job_id)]
 
     def begin_step(
         self,
@@ -201,7 +267,10 @@ class JournalPart(StoreBase):
                 path=change.path,
                 before=change.before,
                 mode=change.before_mode,
+                before_hash=change.before_hash or _hash_of(change.before),
                 after_hash=change.after_hash,
+                after_mode=_mode_after(change),
+                why=change.why,
                 now=now,
             )
 
@@ -228,9 +297,22 @@ class JournalPart(StoreBase):
             self._fenced(lease, now)
             self._leave(lease, leaving, counters, now)
 
-    def lessons(self, task_id: str) -> list[tuple[str, str]]:
-        """(movement, text) of a task's lessons, oldest first."""
-        return [(row["movement"], row["text"]) for row in self.db.all("lessons", task_id=task_id)]
+    def stay_left(self, job_id: str, movement_seq: int) -> tuple[str, str] | None:
+        """(name, where it went) of a stay in a movement that is over; None while it lasts."""
+        row = self.db.one("stay_left", job_id=job_id, movement_seq=movement_seq)
+        return None if row is None else (row["name"], row["next"])
+
+    def came_from(self, job_id: str, movement: str) -> tuple[str, str, str] | None:
+        """(name, summary, lessons) of the stay in a movement that last sent the job to ``movement``, be it by
+        way of a wait for subtasks.
+        """
+        row = self.db.one("came_from", job_id=job_id, movement=movement)
+        return None if row is None else (row["name"], row["summary"] or "", row["lessons"] or "")
+
+    def lessons(self, task_id: str) -> list[Lesson]:
+        """A task's lessons, oldest first."""
+        rows = self.db.all("lessons", task_id=task_id)
+        return [Lesson(row["movement"], row["text"], row["job_id"], row["at"]) for row in rows]
 
     def undelivered(self, task_id: str) -> list[Comment]:
         """The person's comments that no message has carried yet."""
@@ -243,3 +325,14 @@ class JournalPart(StoreBase):
         return [
             Comment(row["author"], row["text"], row["at"], row["comment_id"], row["job_id"]) for row in rows
         ]
+
+
+def _hash_of(before: bytes | None) -> str | None:
+    return None if before is None else hashlib.sha256(before).hexdigest()
+
+
+def _mode_after(change: FileChange) -> int | None:
+    """The mode a change leaves: a write keeps that of the file, and that of a new file nobody says."""
+    if change.after_mode is not None or change.after_hash is None:
+        return change.after_mode
+    return change.before_mode if change.before is not None else None

@@ -4,10 +4,10 @@
 INSERT INTO tasks (task_id, title, instruction, language, created_at) VALUES (:task_id, :title, :instruction, :language, :now);
 
 -- name: insert_job
-INSERT INTO jobs (job_id, task_id, parent_id, retry_of, depth, instruction, files, mode, model, piece_name, piece, piece_hash, status,
-                  movement, resume_movement, queued_at, created_at, updated_at)
-VALUES (:job_id, :task_id, :parent_id, :retry_of, :depth, :instruction, :files, :mode, :model, :piece_name, :piece, :piece_hash, 'queued',
-        :movement, :movement, :now, :now, :now);
+INSERT INTO jobs (job_id, task_id, parent_id, retry_of, spawned_by, spawn_key, depth, instruction, files, mode, model, piece_name, piece,
+                  piece_hash, status, movement, resume_movement, queued_at, created_at, updated_at)
+VALUES (:job_id, :task_id, :parent_id, :retry_of, :spawned_by, :spawn_key, :depth, :instruction, :files, :mode, :model, :piece_name, :piece,
+        :piece_hash, 'queued', :movement, :movement, :now, :now, :now);
 
 -- name: anything_queued
 SELECT 1 FROM jobs WHERE status = 'queued' AND (not_before IS NULL OR not_before <= :now) LIMIT 1;
@@ -21,9 +21,25 @@ WHERE job_id = (SELECT job_id FROM jobs WHERE status = 'queued' AND (not_before 
                     WITH RECURSIVE family (job_id) AS (
                       SELECT :only UNION ALL SELECT j.job_id FROM jobs j JOIN family f ON j.parent_id = f.job_id)
                     SELECT job_id FROM family))
+                  AND (:full = '[]' OR NOT EXISTS (
+                    SELECT 1 FROM json_each(:full) f WHERE json_extract(f.value, '$[0]') IS model
+                      AND json_extract(f.value, '$[1]') = (parent_id IS NOT NULL) AND json_extract(f.value, '$[2]') IS worker))
                 ORDER BY queued_at, job_id LIMIT 1)
   AND status = 'queued'
 RETURNING *;
+
+-- name: wishes
+SELECT DISTINCT model, parent_id IS NOT NULL AS child, worker FROM jobs
+WHERE status = 'queued' AND (not_before IS NULL OR not_before <= :now);
+
+-- name: set_worker
+UPDATE jobs SET worker = :worker WHERE job_id = :job_id;
+
+-- name: set_not_before
+UPDATE jobs SET not_before = :not_before WHERE job_id = :job_id;
+
+-- name: worked_s
+SELECT sum(max(0, ended_at - started_at)) AS seconds FROM runs WHERE job_id = :job_id AND run < :run AND ended_at IS NOT NULL;
 
 -- name: insert_run
 INSERT INTO runs (job_id, run, started_at) VALUES (:job_id, :run, :now);
@@ -53,7 +69,11 @@ SELECT job_id, owner, owner_pid, owner_start, owner_boot, lease_until, fence, up
 UPDATE jobs SET last_seq = last_seq + 1 WHERE job_id = :job_id RETURNING last_seq;
 
 -- name: insert_event
-INSERT INTO events (job_id, seq, at, kind, body) VALUES (:job_id, :seq, :at, :kind, :body);
+-- An id is given once, also after the newest events were pruned: those who follow ask for what is above the last one they saw.
+INSERT INTO events (event_id, job_id, seq, at, kind, body)
+VALUES (1 + max(coalesce((SELECT max(event_id) FROM events), 0),
+                coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'events_forgotten'), 0)),
+        :job_id, :seq, :at, :kind, :body);
 
 -- name: job
 SELECT j.*, t.title, t.language FROM jobs j JOIN tasks t USING (task_id) WHERE j.job_id = :job_id;
@@ -76,7 +96,12 @@ WITH RECURSIVE family (job_id) AS (
 SELECT r.request_id FROM requests r JOIN family f USING (job_id) WHERE r.decision IS NULL ORDER BY r.created_at;
 
 -- name: set_job_prepared
-UPDATE jobs SET tools = :tools, system = :system, piece_name = :piece_name, piece = :piece, piece_hash = :piece_hash, movement = :movement
+UPDATE jobs SET tools = :tools, system = :system, project_hash = :project_hash, piece_name = :piece_name, piece = :piece, piece_hash = :piece_hash, movement = :movement
+WHERE job_id = :job_id AND fence = :fence AND status = 'running';
+
+-- name: set_job_piece
+UPDATE jobs SET piece_name = :piece_name, piece = :piece, piece_hash = :piece_hash, movement = :movement, resume_movement = :movement,
+                model = :model, usage = :usage, counters = :counters
 WHERE job_id = :job_id AND fence = :fence AND status = 'running';
 
 -- name: insert_movement
@@ -84,12 +109,15 @@ INSERT INTO movements (job_id, movement_seq, name, visit, run, conversation, for
 VALUES (:job_id, :movement_seq, :name, :visit, :run, :conversation, :forced, :now);
 
 -- name: enter_movement
-UPDATE jobs SET movement = :name, movement_seq = :movement_seq, conversation = :conversation, counters = :counters, turn = '{}', restores = 1
+UPDATE jobs SET movement = :name, movement_seq = :movement_seq, conversation = :conversation, counters = :counters, turn = :turn, restores = 1
 WHERE job_id = :job_id;
 
 -- name: end_movement
 UPDATE movements SET ended_at = :now, next = :next, summary = :summary, lessons = :lessons, iterations = :iterations
 WHERE job_id = :job_id AND movement_seq = :movement_seq AND ended_at IS NULL;
+
+-- name: stay_left
+SELECT name, next FROM movements WHERE job_id = :job_id AND movement_seq = :movement_seq AND ended_at IS NOT NULL;
 
 -- name: close_movements
 UPDATE movements SET ended_at = :now, next = :next WHERE job_id = :job_id AND ended_at IS NULL;
@@ -101,10 +129,17 @@ UPDATE movements SET reused_pct = :pct WHERE job_id = :job_id AND movement_seq =
 SELECT coalesce(max(seq), -1) + 1 AS seq FROM messages WHERE job_id = :job_id AND conversation = :conversation;
 
 -- name: insert_message
-INSERT INTO messages (job_id, conversation, seq, role, call_id, body) VALUES (:job_id, :conversation, :seq, :role, :call_id, :body);
+INSERT INTO messages (job_id, conversation, seq, role, call_id, body, thought, problems)
+VALUES (:job_id, :conversation, :seq, :role, :call_id, :body, :thought, :problems);
+
+-- name: replace_message
+UPDATE messages SET body = :body WHERE job_id = :job_id AND conversation = :conversation AND seq = :seq;
 
 -- name: messages
-SELECT role, call_id, body FROM messages WHERE job_id = :job_id AND conversation = :conversation ORDER BY seq;
+SELECT role, call_id, body, thought, problems FROM messages WHERE job_id = :job_id AND conversation = :conversation ORDER BY seq;
+
+-- name: call_ids
+SELECT call_id FROM messages WHERE job_id = :job_id AND call_id IS NOT NULL UNION SELECT call_id FROM steps WHERE job_id = :job_id;
 
 -- name: set_turn
 UPDATE jobs SET turn = :turn, usage = :usage, counters = :counters WHERE job_id = :job_id;
@@ -141,11 +176,36 @@ WHERE s.job_id = :job_id AND m.name = :name AND m.visit = :visit ORDER BY s.star
 UPDATE requests SET used_at = :now WHERE request_id = :request_id AND used_at IS NULL;
 
 -- name: insert_snapshot
-INSERT INTO snapshots (job_id, path, before, mode, after_hash, at) VALUES (:job_id, :path, :before, :mode, :after_hash, :now)
-ON CONFLICT (job_id, path) DO UPDATE SET after_hash = :after_hash;
+INSERT INTO snapshots (job_id, path, before, mode, before_hash, after_hash, after_mode, why, at)
+VALUES (:job_id, :path, :before, :mode, :before_hash, :after_hash, :after_mode, :why, :now)
+ON CONFLICT (job_id, path) DO UPDATE SET
+  before      = iif(reverted_at IS NULL, before, :before),
+  mode        = iif(reverted_at IS NULL, mode, :mode),
+  before_hash = iif(reverted_at IS NULL, before_hash, :before_hash),
+  why         = CASE WHEN reverted_at IS NOT NULL THEN :why
+                     WHEN why <> '' THEN why
+                     WHEN :before_hash IS NOT after_hash AND :after_hash IS NOT after_hash THEN 'unsure'
+                     ELSE why END,
+  after_hash = :after_hash, after_mode = :after_mode, at = :now, reverted_at = NULL
+WHERE :why <> 'unsure';
 
 -- name: snapshots
-SELECT path, before, mode, after_hash FROM snapshots WHERE job_id = :job_id ORDER BY path;
+SELECT path, before, mode, before_hash, after_hash, after_mode, why, reverted_at FROM snapshots WHERE job_id = :job_id ORDER BY path;
+
+-- name: snapshot_paths
+SELECT path FROM snapshots
+WHERE job_id = :job_id AND reverted_at IS NULL AND before_hash IS NOT 'dir' AND after_hash IS NOT 'dir'
+  AND (before_hash IS NOT after_hash OR mode IS NOT after_mode) ORDER BY path;
+
+-- name: changed_by_others
+SELECT path, before_hash, after_hash, reverted_at FROM snapshots
+WHERE job_id <> :job_id AND (at >= :since OR reverted_at >= :since);
+
+-- name: snapshot_prints
+SELECT DISTINCT before_hash FROM snapshots WHERE before_hash IS NOT NULL AND before IS NULL;
+
+-- name: mark_reverted
+UPDATE snapshots SET reverted_at = :now WHERE job_id = :job_id AND path = :path;
 
 -- name: settle
 UPDATE jobs
@@ -167,13 +227,55 @@ UPDATE jobs SET cancel_requested = 1 WHERE job_id = :job_id AND status = 'runnin
 
 -- name: given_back
 SELECT job_id, task_id, fence, run FROM jobs
-WHERE status = 'queued' AND reason IN ('stopped', 'recovered') AND updated_at < :before;
+WHERE status = 'queued' AND reason IN ('stopped', 'recovered', 'rate_limited') AND max(updated_at, coalesce(not_before, 0)) < :before;
 
 -- name: ended_among
 SELECT job_id FROM jobs WHERE job_id IN (SELECT value FROM json_each(:ids)) AND status IN ('succeeded', 'failed', 'aborted', 'cancelled');
 
 -- name: open_children
 SELECT count(*) AS n FROM jobs WHERE parent_id = :job_id AND status NOT IN ('succeeded', 'failed', 'aborted', 'cancelled');
+
+-- name: children_told
+SELECT j.job_id, j.task_id, t.title, j.status, j.result, j.reason FROM jobs j JOIN tasks t USING (task_id)
+WHERE j.parent_id = :job_id AND NOT EXISTS (SELECT 1 FROM jobs r WHERE r.task_id = j.task_id AND r.retry_of = j.job_id)
+ORDER BY j.created_at, j.job_id;
+
+-- name: spawned
+SELECT task_id, job_id FROM jobs WHERE spawned_by = :by AND spawn_key = :key;
+
+-- name: retry_of
+SELECT job_id FROM jobs WHERE task_id = :task_id AND retry_of = :job_id ORDER BY created_at DESC LIMIT 1;
+
+-- name: in_family
+WITH RECURSIVE up (job_id, parent_id) AS (
+  SELECT job_id, parent_id FROM jobs WHERE job_id = :member
+  UNION ALL SELECT j.job_id, j.parent_id FROM jobs j JOIN up ON j.job_id = up.parent_id)
+SELECT 1 FROM up WHERE job_id = :job_id;
+
+-- name: open_questions_below
+WITH RECURSIVE family (job_id) AS (
+  SELECT :job_id UNION ALL SELECT j.job_id FROM jobs j JOIN family f ON j.parent_id = f.job_id
+)
+SELECT r.request_id FROM requests r JOIN family f USING (job_id) WHERE r.reason = 'question' AND r.decision IS NULL ORDER BY r.created_at;
+
+-- name: tool_requests
+SELECT key, decision, scope, json_extract(shown, '$.movement') AS movement FROM requests
+WHERE job_id = :job_id AND reason = 'tool_request' AND decision = 'allow';
+
+-- name: rules_of_task
+WITH RECURSIVE up (task_id) AS (
+  SELECT :task_id
+  UNION SELECT p.task_id FROM up JOIN jobs j ON j.task_id = up.task_id JOIN jobs p ON p.job_id = j.parent_id)
+SELECT * FROM rules WHERE scope = 'always' OR task_id IN (SELECT task_id FROM up) ORDER BY created_at, rule_id;
+
+-- name: set_tools
+UPDATE jobs SET tools = :tools WHERE job_id = :job_id AND fence = :fence;
+
+-- name: step_of_request
+SELECT * FROM steps WHERE job_id = :job_id AND request_id = :request_id ORDER BY started_at DESC LIMIT 1;
+
+-- name: record_made
+UPDATE requests SET made = :made, used_at = coalesce(used_at, :now) WHERE request_id = :request_id;
 
 -- name: children
 SELECT job_id, status FROM jobs WHERE parent_id = :job_id ORDER BY created_at, job_id;
@@ -235,8 +337,13 @@ SELECT comment_id, text, at FROM comments WHERE task_id = :task_id AND author <>
 -- name: insert_lesson
 INSERT INTO lessons (task_id, job_id, movement, text, at) VALUES (:task_id, :job_id, :movement, :text, :now);
 
+-- name: came_from
+SELECT name, summary, lessons FROM movements
+WHERE job_id = :job_id AND ended_at IS NOT NULL AND (next = :movement OR (next = 'WAIT_SUBTASKS' AND name <> :movement))
+ORDER BY movement_seq DESC LIMIT 1;
+
 -- name: lessons
-SELECT movement, text FROM lessons WHERE task_id = :task_id ORDER BY lesson_id;
+SELECT movement, text, job_id, at FROM lessons WHERE task_id = :task_id ORDER BY lesson_id;
 
 -- name: movements
 SELECT * FROM movements WHERE job_id = :job_id ORDER BY movement_seq;
@@ -249,6 +356,12 @@ SELECT event_id, job_id, seq, at, kind, body FROM events WHERE event_id > :after
 
 -- name: last_event
 SELECT coalesce(max(event_id), 0) AS event_id FROM events;
+
+-- name: checklists
+SELECT checklists FROM tasks WHERE task_id = :task_id;
+
+-- name: set_checklists
+UPDATE tasks SET checklists = :checklists WHERE task_id = :task_id;
 
 -- name: set_brief
 UPDATE tasks SET brief = :brief WHERE task_id = :task_id;
@@ -271,3 +384,62 @@ UPDATE comments SET delivered = 1 WHERE comment_id IN (SELECT value FROM json_ea
 
 -- name: run_times
 SELECT started_at, ended_at FROM runs WHERE job_id = :job_id AND run = :run;
+
+-- name: known_jobs
+SELECT job_id, task_id, parent_id, spawned_by, status, updated_at FROM jobs;
+
+-- name: still_needed
+WITH wanted (task_id) AS (SELECT value FROM json_each(:tasks)), gone (job_id) AS (SELECT job_id FROM jobs WHERE task_id IN wanted)
+SELECT 1 FROM jobs WHERE task_id IN wanted AND (status NOT IN ('succeeded', 'failed', 'aborted', 'cancelled') OR updated_at >= :before)
+UNION ALL SELECT 1 FROM jobs WHERE parent_id IN gone AND task_id NOT IN wanted
+LIMIT 1;
+
+-- name: weigh_tasks
+WITH wanted (task_id) AS (SELECT value FROM json_each(:tasks)), gone (job_id) AS (SELECT job_id FROM jobs WHERE task_id IN wanted)
+SELECT (SELECT coalesce(sum(length(body)), 0) FROM events WHERE job_id IN gone)
+     + (SELECT coalesce(sum(length(body) + length(thought)), 0) FROM messages WHERE job_id IN gone)
+     + (SELECT coalesce(sum(length(arguments)), 0) FROM steps WHERE job_id IN gone)
+     + (SELECT coalesce(sum(length(coalesce(before, ''))), 0) FROM snapshots WHERE job_id IN gone)
+     + (SELECT coalesce(sum(length(piece) + length(tools) + length(system) + length(instruction)), 0) FROM jobs WHERE job_id IN gone) AS bytes;
+
+-- name: forget_read_marks
+DELETE FROM read_marks WHERE job_id IN (SELECT job_id FROM jobs WHERE task_id IN (SELECT value FROM json_each(:tasks)));
+
+-- name: forget_events
+DELETE FROM events WHERE job_id IN (SELECT job_id FROM jobs WHERE task_id IN (SELECT value FROM json_each(:tasks)));
+
+-- name: forget_messages
+DELETE FROM messages WHERE job_id IN (SELECT job_id FROM jobs WHERE task_id IN (SELECT value FROM json_each(:tasks)));
+
+-- name: forget_steps
+DELETE FROM steps WHERE job_id IN (SELECT job_id FROM jobs WHERE task_id IN (SELECT value FROM json_each(:tasks)));
+
+-- name: forget_movements
+DELETE FROM movements WHERE job_id IN (SELECT job_id FROM jobs WHERE task_id IN (SELECT value FROM json_each(:tasks)));
+
+-- name: forget_runs
+DELETE FROM runs WHERE job_id IN (SELECT job_id FROM jobs WHERE task_id IN (SELECT value FROM json_each(:tasks)));
+
+-- name: forget_requests
+DELETE FROM requests WHERE job_id IN (SELECT job_id FROM jobs WHERE task_id IN (SELECT value FROM json_each(:tasks)));
+
+-- name: forget_snapshots
+DELETE FROM snapshots WHERE job_id IN (SELECT job_id FROM jobs WHERE task_id IN (SELECT value FROM json_each(:tasks)));
+
+-- name: unlink_jobs
+UPDATE jobs SET parent_id = NULL, retry_of = NULL WHERE task_id IN (SELECT value FROM json_each(:tasks));
+
+-- name: forget_jobs
+DELETE FROM jobs WHERE task_id IN (SELECT value FROM json_each(:tasks));
+
+-- name: forget_comments
+DELETE FROM comments WHERE task_id IN (SELECT value FROM json_each(:tasks));
+
+-- name: forget_lessons
+DELETE FROM lessons WHERE task_id IN (SELECT value FROM json_each(:tasks));
+
+-- name: forget_rules
+DELETE FROM rules WHERE task_id IN (SELECT value FROM json_each(:tasks));
+
+-- name: forget_tasks
+DELETE FROM tasks WHERE task_id IN (SELECT value FROM json_each(:tasks));

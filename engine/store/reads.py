@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from engine.core import checklist
+from engine.core.checklist import Checklist
 from engine.core.errors import NotFound
 from engine.core.jobs import Job
-from engine.core.records import Lease
+from engine.core.records import Lease, Snapshot
 from engine.core.views import (
     Brief,
+    ChildView,
     CommentView,
     DecisionView,
     JobDetail,
@@ -83,6 +87,16 @@ class ReadsPart(StoreBase):
                 if r["decision"] is not None
             ],
             brief=self.brief(row["task_id"]),
+            children=[
+                ChildView(
+                    job_id=c["job_id"],
+                    task_id=c["task_id"],
+                    title=c["title"],
+                    status=c["status"],
+                    reason=c["reason"],
+                )
+                for c in self.db.all("children_told", job_id=job_id)
+            ],
         )
 
     def _movements(self, job_id: str) -> list[MovementView]:
@@ -130,28 +144,30 @@ class ReadsPart(StoreBase):
         """A task's Mission Brief as plain fields."""
         return dict(to_wire(self.brief(task_id)))
 
-    def children_lines(self, job_id: str) -> list[str]:
-        """One line per child for its parent's prompt: id, title, status, result."""
-        lines: list[str] = []
-        for row in self.db.all("children", job_id=job_id):
-            child = self._job_row(row["job_id"])
-            outcome = child["result"] or child["reason"] or ""
-            lines.append(f"{child['job_id']} {child['title']!r}: {child['status']}. {outcome}".strip())
-        return lines
+    def checklists(self, task_id: str) -> dict[str, Checklist]:
+        """A task's checklists by name, in the order they were made."""
+        row = self.db.one("checklists", task_id=task_id)
+        return {} if row is None else checklist.from_json(row["checklists"])
+
+    def set_checklist(self, lease: Lease, now: float, name: str, items: Checklist) -> None:
+        """Make or replace one checklist of the leased job's task. Raises ``LeaseLost``."""
+        with self.db.tx():
+            self._fenced(lease, now)
+            lists = {**self.checklists(lease.task_id), name: items}
+            stored = {key: checklist.to_json(kept) for key, kept in lists.items()}
+            text = json.dumps(stored, ensure_ascii=False)
+            self.db.run("set_checklists", task_id=lease.task_id, checklists=text)
 
     def last_activity(self, job_id: str, before_run: int) -> float | None:
         """When the run before ``before_run`` ended or began, POSIX seconds."""
         row = self.db.one("run_times", job_id=job_id, run=before_run - 1)
         return None if row is None else float(row["ended_at"] or row["started_at"])
 
-    def count_open_children(self, job_id: str) -> int:
-        """How many children of a job have not ended."""
-        row = self.db.one("open_children", job_id=job_id)
-        return 0 if row is None else int(row["n"])
-
     def stance(self, job_id: str, task_id: str) -> tuple[str, list[tuple[str, str, str]]]:
-        """A job's mode as it is now, and the stored rules that apply to it, (id, scope, canonical JSON)."""
-        rows = self.db.all("rules", task_id=task_id)
+        """A job's mode as it is now, and the stored rules that apply to it, (id, scope, canonical JSON).
+        Rules for a task also hold for its children.
+        """
+        rows = self.db.all("rules_of_task", task_id=task_id)
         rules = [(row["rule_id"], row["scope"], row["rule"]) for row in rows]
         return str(self._job_row(job_id)["mode"]), rules
 
@@ -171,10 +187,35 @@ class ReadsPart(StoreBase):
         row = self.db.one("last_event")
         return 0 if row is None else int(row["event_id"])
 
-    def snapshots(self, job_id: str) -> list[tuple[str, bytes | None, int | None, str | None]]:
-        """(path, bytes before, mode before, hash after) of the files a job changed with its own tools."""
-        rows = self.db.all("snapshots", job_id=job_id)
-        return [(row["path"], row["before"], row["mode"], row["after_hash"]) for row in rows]
+    def snapshots(self, job_id: str) -> list[Snapshot]:
+        """What a job changed, by path."""
+        return [
+            Snapshot(
+                path=row["path"],
+                before=row["before"],
+                before_mode=row["mode"],
+                before_hash=row["before_hash"] or _hash_of(row["before"]),
+                after_hash=row["after_hash"],
+                after_mode=row["after_mode"],
+                why=row["why"],
+                reverted=row["reverted_at"] is not None,
+            )
+            for row in self.db.all("snapshots", job_id=job_id)
+        ]
+
+    def changed_by_others(self, job_id: str, since: float) -> dict[str, set[str | None]]:
+        """What other jobs have left at paths since a moment, or what was put back there: fingerprints by
+        path.
+        """
+        found: dict[str, set[str | None]] = {}
+        for row in self.db.all("changed_by_others", job_id=job_id, since=since):
+            left = row["before_hash"] if row["reverted_at"] is not None else row["after_hash"]
+            found.setdefault(row["path"], set()).add(left)
+        return found
+
+    def snapshot_prints(self) -> set[str]:
+        """The fingerprints whose bytes some job's changes refer to."""
+        return {row["before_hash"] for row in self.db.all("snapshot_prints")}
 
     def enriched(self, job_id: str) -> str:
         """The newest enriched instruction of a job, empty if no run had one."""
@@ -190,6 +231,11 @@ class ReadsPart(StoreBase):
         """Store a setting of the workspace."""
         with self.db.tx(durable=True):
             self.db.run("set_meta", key=key, value=value)
+
+
+def _hash_of(before: bytes | None) -> str | None:
+    """The fingerprint of a row that was stored without one."""
+    return None if before is None else hashlib.sha256(before).hexdigest()
 
 
 def _event(row: Any) -> dict[str, Any]:

@@ -54,7 +54,8 @@ class RequestsPart(StoreBase):
     def answer(
         self, job_id: str, request_id: str | None, text: str, by: str, now: float, comment_id: str
     ) -> str:
-        """Answer a question and queue its job; the request's id.
+        """Answer a question of a job or of one of its subtasks, and queue the job that asked; the request's
+        id. Without a ``request_id`` it is the job's own question, else the only one among its subtasks.
 
         Raises ``NotFound``, ``BadArgument`` (empty text, not a question), ``AlreadySettled``, ``IllegalMove``
         (nothing is asked).
@@ -64,14 +65,9 @@ class RequestsPart(StoreBase):
         with self.db.tx(durable=True):
             job = self._job_row(job_id)
             if request_id is None:
-                open_row = self.db.one("open_question", job_id=job_id)
-                if open_row is None:
-                    raise IllegalMove(
-                        "job.no_question", id=job_id, status=job["status"], data={"status": job["status"]}
-                    )
-                request_id = str(open_row["request_id"])
+                request_id = self._asked(job)
             row = self._request_row(request_id)
-            if row["job_id"] != job_id:
+            if self.db.one("in_family", job_id=job_id, member=row["job_id"]) is None:
                 raise NotFound("request.not_of_job", id=request_id, job=job_id, data={"id": request_id})
             if row["reason"] != "question":
                 raise BadArgument(
@@ -81,6 +77,25 @@ class RequestsPart(StoreBase):
                 )
             self._answer(row, text, by, now, comment_id)
         return request_id
+
+    def _asked(self, job: sqlite3.Row) -> str:
+        """The open question that an answer without a request id is for."""
+        own = self.db.one("open_question", job_id=job["job_id"])
+        if own is not None:
+            return str(own["request_id"])
+        below = [row["request_id"] for row in self.db.all("open_questions_below", job_id=job["job_id"])]
+        if len(below) == 1:
+            return str(below[0])
+        if below:
+            raise BadArgument(
+                "job.several_questions",
+                id=job["job_id"],
+                requests=", ".join(below),
+                data={"path": "requestId", "expected": " | ".join(below)},
+            )
+        raise IllegalMove(
+            "job.no_question", id=job["job_id"], status=job["status"], data={"status": job["status"]}
+        )
 
     def _answer(self, row: sqlite3.Row, text: str, by: str, now: float, comment_id: str) -> None:
         self._settle(row, "answered", by, now, text=text)
@@ -100,7 +115,8 @@ class RequestsPart(StoreBase):
         note: str = "",
         rule_id: str = "",
     ) -> None:
-        """Settle a request with allow or deny and queue its job (or cancel it, for "go on?").
+        """Settle a request with allow or deny and queue its job (or cancel it, for "go on?"); a captcha that
+        is solved queues every job that waits for the same screen.
 
         Raises ``NotFound``, ``BadArgument`` (a question wants an answer), ``AlreadySettled``.
         """
@@ -116,6 +132,9 @@ class RequestsPart(StoreBase):
             if decision == "allow" and scope in ("task", "always"):
                 self._store_rule(row, scope, by, now, rule_id)
             goes_on = row["reason"] in GO_ON
+            screen = self._job_row(row["job_id"])["screen_key"]
+            if decision == "allow" and screen is not None and not goes_on:
+                self._resume_captcha_jobs(screen, by, now)
             if goes_on and decision == "deny":
                 job = self._job_row(row["job_id"])
                 self._move(row["job_id"], JobStatus.CANCELLED, now, reason="cancelled")
@@ -124,16 +143,19 @@ class RequestsPart(StoreBase):
                 # "Go on" is no news for the prompt: an answer that was on its way there still is.
                 self._move(row["job_id"], JobStatus.QUEUED, now, resumed_by=None if goes_on else request_id)
 
-    def resolve_screen(self, key: str, by: str, now: float) -> list[str]:
+    def resume_captcha_jobs(self, key: str, by: str, now: float) -> list[str]:
         """Settle every captcha request of a screen and queue exactly its jobs; their ids."""
-        resumed: list[str] = []
         with self.db.tx(durable=True):
-            for waiting in self.db.all("jobs_on_screen", key=key):
-                for row in self.db.all("requests_of_job", job_id=waiting["job_id"]):
-                    if row["decision"] is None:
-                        self._settle(row, "allow", by, now)
-                        self._move(waiting["job_id"], JobStatus.QUEUED, now, resumed_by=row["request_id"])
-                        resumed.append(waiting["job_id"])
+            return self._resume_captcha_jobs(key, by, now)
+
+    def _resume_captcha_jobs(self, key: str, by: str, now: float) -> list[str]:
+        resumed: list[str] = []
+        for waiting in self.db.all("jobs_on_screen", key=key):
+            for row in self.db.all("requests_of_job", job_id=waiting["job_id"]):
+                if row["decision"] is None and row["reason"] not in GO_ON:
+                    self._settle(row, "allow", by, now)
+                    self._move(waiting["job_id"], JobStatus.QUEUED, now, resumed_by=row["request_id"])
+                    resumed.append(waiting["job_id"])
         return resumed
 
     def _settle(

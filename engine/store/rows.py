@@ -9,7 +9,7 @@ from dataclasses import asdict
 import msgspec
 
 from engine.core.jobs import PARKED, Counters, Job, JobStatus, TurnState, Usage
-from engine.core.records import Intent, SettledRequest, Step
+from engine.core.records import Intent, Message, SettledRequest, Step
 from engine.core.views import JobSummary, Request, Settled, UsageView, iso
 
 
@@ -21,6 +21,12 @@ def counters_of(text: str) -> Counters:
 def dump(value: Counters | TurnState | Usage) -> str:
     """A small value as the JSON of its column."""
     return json.dumps(asdict(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def message_of(row: sqlite3.Row) -> Message:
+    """A message with what is kept beside its body."""
+    problems = json.loads(row["problems"]) if row["problems"] else {}
+    return Message(row["role"], row["body"], row["call_id"], row["thought"], problems)
 
 
 def job_of(row: sqlite3.Row) -> Job:
@@ -57,6 +63,7 @@ def job_of(row: sqlite3.Row) -> Job:
         cancel_requested=bool(row["cancel_requested"]),
         restores=bool(row["restores"]),
         resumed_by=row["resumed_by"],
+        worker=row["worker"],
     )
 
 
@@ -80,7 +87,13 @@ def summary_of(row: sqlite3.Row, open_requests: list[str]) -> JobSummary:
         usage=UsageView(**asdict(usage)),
         parent_id=row["parent_id"],
         retry_of=row["retry_of"],
+        not_before=_put_off_until(row),
     )
+
+
+def _put_off_until(row: sqlite3.Row) -> str | None:
+    waits = row["status"] == JobStatus.QUEUED and row["not_before"] is not None
+    return iso(row["not_before"]) if waits else None
 
 
 def settled_of(row: sqlite3.Row) -> Settled | None:
@@ -116,6 +129,7 @@ def request_view(row: sqlite3.Row) -> Request:
 
 def settled_request_of(row: sqlite3.Row) -> SettledRequest:
     """A request as the runner sees it."""
+    shown = json.loads(row["shown"])
     return SettledRequest(
         request_id=row["request_id"],
         job_id=row["job_id"],
@@ -129,7 +143,10 @@ def settled_request_of(row: sqlite3.Row) -> SettledRequest:
         text=row["text"] or "",
         note=row["note"] or "",
         used=row["used_at"] is not None,
-        title=str(json.loads(row["shown"]).get("title", "")),
+        title=str(shown.get("title", "")),
+        movement=str(shown.get("movement", "")),
+        arguments=shown.get("arguments") or {},
+        made=row["made"] or "",
     )
 
 

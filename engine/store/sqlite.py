@@ -187,6 +187,16 @@ class Database:
         """``ok``, or what ``PRAGMA integrity_check`` found first."""
         return self._guard(lambda: str(self._db.execute("PRAGMA integrity_check").fetchone()[0]))
 
+    def shrink(self) -> None:
+        """Give unused pages back to the disk. Raises ``StoreLocked`` if somebody else is at work."""
+
+        def give_back() -> None:
+            if self._db.execute("PRAGMA freelist_count").fetchone()[0]:
+                self._db.execute("VACUUM")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+        self._guard(give_back)
+
     def explain(self, name: str, /, **values: Any) -> str:
         """The query plan of a named statement, for tests that guard it."""
         rows = self._db.execute("EXPLAIN QUERY PLAN " + queries()[name], values).fetchall()

@@ -1,4 +1,4 @@
-"""The store: one class of four parts over one connection, and the thread it lives on."""
+"""The store: one class of a few parts over one connection, and the thread it lives on."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from engine.store.jobs import JobsPart
+from engine.store.families import FamiliesPart
 from engine.store.journal import JournalPart
 from engine.store.orphans import OrphansPart
+from engine.store.pruning import PruningPart
 from engine.store.reads import ReadsPart
 from engine.store.requests import RequestsPart
 from engine.store.sqlite import Database
+from engine.store.waiting import WaitingPart
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Store(JobsPart, OrphansPart, JournalPart, RequestsPart, ReadsPart):
+class Store(FamiliesPart, OrphansPart, WaitingPart, JournalPart, RequestsPart, PruningPart, ReadsPart):
     """All verbs of the store. Synchronous; use it through ``StoreThread`` wherever there is an event loop."""
 
     @classmethod

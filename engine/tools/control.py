@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from engine.core.conversation import in_full
 from engine.core.hops import AskVerdict
 from engine.core.outcome import ABORT, ASK, COMPLETE
 from engine.core.tooling import Effect, Outcome, Prepared, RequestDraft, Signal, ToolResult, ToolSpec
@@ -69,16 +70,19 @@ async def _complete(ctx: ToolContext, args: CompleteArgs, prepared: Prepared) ->
         case "aborted":
             return Signal(ABORT, result=result, reason="aborted_by_model")
         case "needs_user_input":
-            return _question(ctx, result, args.options)
+            return await _question(ctx, result, args.options)
 
 
-def _question(ctx: ToolContext, question: str, options: list[str] | None) -> Outcome:
+async def _question(ctx: ToolContext, question: str, options: list[str] | None) -> Outcome:
+    """Park with the question; with ``resume: continue`` this very call is made again and has its answer."""
     assert ctx.ask is not None and ctx.texts is not None
+    key = f"question:{ctx.call_id}"
+    if (decided := await ctx.decided(key)) is not None:
+        answer = in_full(decided.text, ctx.budget, ctx.texts)
+        return ToolResult(ctx.texts("result.answered", answer=answer), brief="answered", closes=True)
     match ctx.ask():
         case AskVerdict.PARK:
-            request = RequestDraft(
-                key=f"question:{ctx.call_id}", title=question, options=_distinct(options or ())
-            )
+            request = RequestDraft(key=key, title=question, options=_distinct(options or ()))
             return Signal(ASK, wait_reason="question", request=request, result=question)
         case AskVerdict.DEFLECT:
             return ToolResult(ctx.texts("result.decide_yourself"), brief="the person is not asked again")

@@ -13,16 +13,18 @@ import msgspec
 
 from engine.core.tooling import Effect, Prepared, ToolResult, ToolSpec
 from engine.ports import Buffer, ToolContext
-from engine.tools.reading import Page, aligned, page_bytes, page_lines
+from engine.tools.reading import Page, aligned, page_bytes, page_lines, page_shifted
 from engine.tools.spec import error, make
-from engine.tools.textio import UTF8, Charset, detect, one_line
-from engine.tools.writing import EDIT, WRITE, missing, unsaved
+from engine.tools.targets import missing, unsaved
+from engine.tools.textio import UTF8, Charset, character_ends, detect, one_line
+from engine.tools.writing import EDIT, WRITE
 from engine.workspace import Place, Refused, bytes_hash, open_regular, resolve
 
 _IN_MEMORY = 8 << 20
 _SAMPLE = 256 << 10
 _HASHED = 256 << 20
 _FOR_NOTES = 200
+_BEFORE = 3
 _MAGIC = (
     (b"\x89PNG", "PNG image"),
     (b"\xff\xd8\xff", "JPEG image"),
@@ -67,7 +69,13 @@ async def _prepare_read(ctx: ToolContext, args: ReadArgs) -> Prepared | ToolResu
             await asyncio.to_thread(lambda: os.close(open_regular(place)))
         except FileNotFoundError:
             return error(await asyncio.to_thread(missing, place))
-    return Prepared(f"Read {one_line(place.relative)}", paths=((place.relative, place.kind),))
+    name = one_line(place.relative)
+    return Prepared(
+        f"Read {name}",
+        paths=((place.relative, place.kind),),
+        title_key="title.Read",
+        title_values={"path": name},
+    )
 
 
 async def _run_read(ctx: ToolContext, args: ReadArgs, prepared: Prepared) -> ToolResult:
@@ -90,7 +98,9 @@ def _read_buffer(buffer: Buffer, args: ReadArgs, budget: int) -> tuple[_Source, 
     data = buffer.text.encode("utf-8", "surrogatepass")
     source = _Source(UTF8, len(data), bytes_hash(data))
     if args.byte_offset is not None:
-        return source, page_bytes(io.BytesIO(data[args.byte_offset :]), UTF8, args.byte_offset, budget)
+        start = args.byte_offset
+        before, rest = data[max(0, start - _BEFORE) : start], io.BytesIO(data[start:])
+        return source, page_bytes(rest, UTF8, start, budget, before)
     stream = io.StringIO(buffer.text, newline="")
     return source, page_lines(stream, UTF8, args.offset or 1, args.limit, budget, count=True)
 
@@ -103,21 +113,32 @@ def _read_file(place: Place, args: ReadArgs, budget: int) -> tuple[_Source, Page
         charset = detect(sample, whole=small)
         if charset is None:
             return _Source(None, size, None, _kind(sample)), Page("", False)
+        if charset.shifts and not small:
+            raise Refused(
+                f"`{place.relative}` is {charset.shown} and larger than {_IN_MEMORY >> 20} MiB. Convert a"
+                " copy with Bash (iconv) and read that."
+            )
         digest = bytes_hash(sample) if small else _digest(file, size)
         source = _Source(charset, size, digest)
         stream: BinaryIO = io.BytesIO(sample) if small else file
         if args.byte_offset is not None:
-            start = aligned(args.byte_offset, charset)
-            stream.seek(start)
-            return source, page_bytes(stream, charset, start, budget)
+            start = aligned(min(args.byte_offset, size + 1), charset)
+            if charset.shifts:
+                return source, page_shifted(sample, charset, start, budget)
+            stream.seek(max(0, start - _BEFORE))
+            before = stream.read(min(start, _BEFORE))
+            return source, page_bytes(stream, charset, start, budget, before)
         stream.seek(len(charset.bom))
         text = io.TextIOWrapper(stream, charset.name, charset.errors, newline="")
+        ends = character_ends(sample, charset) if charset.shifts else None
         try:
-            return source, page_lines(text, charset, args.offset or 1, args.limit, budget, count=small)
+            return source, page_lines(
+                text, charset, args.offset or 1, args.limit, budget, count=small, ends=ends
+            )
         except UnicodeDecodeError:
             raise Refused(
-                f"`{place.relative}` begins as {charset.shown} but is not valid further on; look at it"
-                f" with Bash."
+                f"`{place.relative}` begins as {charset.shown} but is not valid further on; look at it with"
+                " Bash."
             ) from None
 
 
@@ -185,9 +206,14 @@ def _where(name: str, args: ReadArgs, source: _Source, page: Page) -> str:
 
 def _beyond(name: str, args: ReadArgs, source: _Source, page: Page) -> str:
     if args.byte_offset is not None:
-        return f"{name} has only {source.size} bytes; byte_offset {args.byte_offset} is after its end."
+        return (
+            f"{name} has only {source.size} bytes; byte_offset {args.byte_offset} is after its end. Give a"
+            " smaller one."
+        )
     lines = f"{page.total} line{'' if page.total == 1 else 's'}"
-    return f"{name} has only {lines}; offset {args.offset} is after its end."
+    return (
+        f"{name} has only {lines}; offset {args.offset} is after its end. Give an offset up to {page.total}."
+    )
 
 
 READ = make("Read", ReadArgs, Effect.READ, _prepare_read, _run_read)

@@ -1,5 +1,7 @@
-"""The same search by ``rg``, where the machine has it. What it reports is held against our own rules, line
-by line.
+"""Which files hold a needle, asked of ``rg`` where the machine has it.
+
+The files are named to it one by one, so no rule of its own counts, and it looks for bytes, so no dialect of
+regular expressions and no encoding comes between: it only saves us from opening what cannot match.
 """
 
 from __future__ import annotations
@@ -7,153 +9,90 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
-from engine.core.secrets import is_secret_path
-from engine.tools.finding import LARGEST, LONGEST_LINE, Query, Report, Stop, excerpt
+from engine.tools.finding import Stop
+from engine.tools.needle import Needle
 from engine.tools.processes import unbroken
-from engine.tools.textio import detect, shown
 
-_CHUNK = 1 << 16
-_OPTIONS = [
+# What a command line may hold: 32 Ki characters on Windows, a quarter of a megabyte on every other system.
+_ARGUMENTS = 24_000 if os.name == "nt" else 200_000
+_FIRST = 200
+_OPTIONS = (
     "--no-config",
     "--no-messages",
     "--color=never",
-    "--no-heading",
-    "--with-filename",
+    "--files-with-matches",
     "--null",
+    "--text",
+    "--encoding=none",
+    "--no-ignore",
     "--hidden",
-    "--crlf",
-    "--sort=path",
-    "--no-ignore-dot",
-    "--no-ignore-global",
-    "--no-ignore-exclude",
-    "--no-ignore-parent",
-    "--no-require-git",
-]
-_LINE = re.compile(rb"(\d+)([:-])(.*)", re.DOTALL)
-_BINARY = re.compile(rb"binary file matches \(found")
+)
 
 
-async def ripgrep(program: str, query: Query, report: Report, stop: Stop) -> bool:
-    """Search into ``report``; False if ``rg`` does not take the pattern. The process never outlives the call.
+def batches(names: Iterator[str]) -> Iterator[list[str]]:
+    """The names in rows that fit a command line; the first is short, for many searches are full after it."""
+    most = _FIRST
+    row: list[str] = []
+    size = 0
+    for name in names:
+        row.append(name)
+        size += len(os.fsencode(name)) + 11
+        if len(row) >= most or size > _ARGUMENTS:
+            yield row
+            row, size, most = [], 0, _ARGUMENTS
+    if row:
+        yield row
 
-    Raises ``OSError`` if it cannot be started.
+
+async def holding(program: str, root: Path, names: list[str], needle: Needle, stop: Stop) -> list[str]:
+    """Those of the files (relative to ``root``) that may hold the needle, in their order.
+
+    Where ``rg`` could not look at a file or will not start, that is all of them. The process never outlives
+    the call.
     """
-    process = await unbroken(
-        asyncio.create_subprocess_exec(
-            program,
-            *_arguments(query),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=query.root,
-            env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
-            start_new_session=True,
-        )
-    )
     try:
-        async with asyncio.timeout(stop.seconds):
-            await _read(process, query, report)
-            return report.full() or await _took_pattern(process)
+        process = await unbroken(
+            asyncio.create_subprocess_exec(
+                program,
+                *_OPTIONS,
+                f"--regexp={_expression(needle)}",
+                "--",
+                *(f"./{name}" for name in names),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd=root,
+                env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
+                start_new_session=True,
+            )
+        )
+    except OSError:
+        return names
+    try:
+        async with asyncio.timeout(max(0.0, stop.left())):
+            said, _ = await process.communicate()
     except TimeoutError:
         stop.late = True
-        return True
+        return []
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
         await unbroken(process.wait())
+    if process.returncode not in (0, 1):
+        return names
+    held = {os.fsdecode(name).removeprefix("./") for name in said.split(b"\0")}
+    return [name for name in names if name in held]
 
 
-def _arguments(query: Query) -> list[str]:
-    mode = {"files_with_matches": ["--files-with-matches"], "count": ["--count"]}
-    lines = [
-        "--line-number",
-        f"--context={query.context}",
-        f"--max-columns={LONGEST_LINE}",
-        "--max-columns-preview",
-    ]
-    rules = [] if query.ignores is not None else ["--no-ignore"]
-    names = [f"--glob={query.names}"] if query.names else []
-    tasks = [] if query.start.startswith(".maestro/tasks") else ["--glob=!/.maestro/tasks"]
-    return [
-        *_OPTIONS,
-        *mode.get(query.mode, lines),
-        *rules,
-        *names,
-        "--glob=!.git",
-        *tasks,
-        f"--max-filesize={LARGEST}",
-        "--",
-        query.pattern,
-        query.start or ".",
-    ]
+def _expression(needle: Needle) -> str:
+    forms = "|".join("".join(_byte(byte) for byte in form) for form in needle.forms)
+    return f"(?{'i' if needle.folded else ''}-u:{forms})"
 
 
-async def _took_pattern(process: asyncio.subprocess.Process) -> bool:
-    assert process.stderr is not None
-    said = await process.stderr.read(_CHUNK)
-    return not (await process.wait() == 2 and b"regex" in said)
-
-
-async def _read(process: asyncio.subprocess.Process, query: Query, report: Report) -> None:
-    assert process.stdout is not None
-    names_only = query.mode == "files_with_matches"
-    rest = b""
-    wanted: dict[bytes, str | None] = {}
-    while not report.full() and (data := await process.stdout.read(_CHUNK)):
-        *records, rest = (rest + data).split(b"\0" if names_only else b"\n")
-        for name, found in ((record, b"") for record in records) if names_only else _named(records):
-            if report.full():
-                break
-            if name not in wanted:
-                wanted[name] = _wanted(query, report, name)
-            if (relative := wanted[name]) is not None:
-                _take(query, report, relative, found)
-
-
-def _named(lines: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """Each line as the name of its file and what follows; a name may hold line feeds itself."""
-    begun: list[bytes] = []
-    for line in lines:
-        name, null, found = line.partition(b"\0")
-        if null:
-            yield b"\n".join([*begun, name]), found
-            begun = []
-        elif (line.rstrip(b"\r") != b"--" or begun) and not _BINARY.search(line):
-            begun.append(line)
-
-
-def _wanted(query: Query, report: Report, name: bytes) -> str | None:
-    """The path of a file as we say it, or None if by our rules it is not searched."""
-    relative = os.fsdecode(name).removeprefix("./")
-    if query.single:
-        return relative
-    if not query.wants(relative) or (query.ignores is not None and query.ignores.ignored(relative)):
-        return None
-    if is_secret_path(relative.split("/")):
-        report.secrets += 1
-        return None
-    return relative
-
-
-def _take(query: Query, report: Report, relative: str, found: bytes) -> None:
-    if query.mode == "files_with_matches":
-        report.file(relative)
-    elif query.mode == "count":
-        report.file(relative, int(found))
-    elif match := _LINE.fullmatch(found.removesuffix(b"\r")):
-        report.line(relative, int(match[1]), excerpt(_text(match[3]), 0), hit=match[2] == b":")
-
-
-def _text(data: bytes) -> str:
-    """One line of a file whose encoding nobody told us."""
-    charset = detect(data)
-    return (
-        data.decode("utf-8", "replace")
-        if charset is None
-        else shown(charset.decode(data[len(charset.bom) :]))
-    )
+def _byte(byte: int) -> str:
+    return chr(byte) if byte < 0x80 and chr(byte).isalnum() else f"\\x{byte:02x}"

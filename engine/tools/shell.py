@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -15,8 +14,10 @@ import msgspec
 
 from engine.core.errors import NotConfigured
 from engine.core.tooling import Effect, Prepared, Run, ToolResult, ToolSpec
-from engine.core.truncate import first_characters
+from engine.core.truncate import first_characters, fit_head
 from engine.ports import ToolContext
+from engine.processes import CommandMarks
+from engine.tools.exits import exit_words
 from engine.tools.output import Shown
 from engine.tools.processes import Command, OutputLog, start_command, unbroken
 from engine.tools.spec import error, make
@@ -28,7 +29,9 @@ _LONGEST_COMMAND = 100_000
 _IN_BACKGROUND = 16
 _WAIT_FOR_NEWS_S = 10.0
 _FOR_NOTES = 300
+_FOR_NAMES = 100
 _NAMED_BUFFERS = 10
+_NAMED_COMMANDS = 20
 
 
 class BashArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,10 +68,13 @@ class _JobCommands:
 
 
 class ShellRegistry:
-    """The commands that run for each job. Lives in one event loop."""
+    """The commands that run for each job. Lives in one event loop. What a killed engine left is found by the
+    notes in ``folder``, which is part of the engine's own state; without it nothing is noted.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self._jobs: dict[str, _JobCommands] = {}
+        self.marks = CommandMarks(folder)
 
     def of(self, job_id: str) -> _JobCommands:
         """The commands of a job."""
@@ -79,7 +85,11 @@ class ShellRegistry:
         known = self.of(job_id).background
         if identifier in known:
             return known[identifier]
-        listed = ", ".join(f"{one.id} ({one.title})" for one in known.values()) or "none"
+        latest = list(known.values())[-_NAMED_COMMANDS:]
+        listed = (
+            ", ".join(f"{one.id} ({one.title})" for one in latest)
+            or "none (Bash starts one with background: true)"
+        )
         raise Refused(
             f"There is no background command `{one_line(identifier, 40)}`; it may have ended when the"
             f" engine was"
@@ -102,6 +112,12 @@ class ShellRegistry:
         running = [*commands.foreground, *(one.command for one in commands.background.values())]
         if running:
             await unbroken(_together(running))
+
+    def end_left(self) -> None:
+        """End what the commands of engines that were killed have left running. Reads files: not for an event
+        loop.
+        """
+        self.marks.end_left()
 
     async def end_everything(self) -> None:
         """End the commands of every job: the engine itself is ending."""
@@ -137,11 +153,13 @@ async def _prepare_bash(ctx: ToolContext, args: BashArgs) -> Prepared | ToolResu
 def _folder(ctx: ToolContext, asked: str | None) -> Place:
     place = resolve(ctx.workspace, ctx.task_dir, asked or ".")
     if not place.path.is_dir():
-        raise Refused(f"cwd `{asked}` is not a folder of the workspace.")
+        raise Refused(
+            f"cwd `{asked}` is not a folder of the workspace. Leave it out for the workspace's root."
+        )
     return place
 
 
-async def _start(ctx: ToolContext, args: BashArgs, cwd: Path) -> Command:
+async def _start(registry: ShellRegistry, ctx: ToolContext, args: BashArgs, cwd: Path) -> Command:
     extra = {"MAESTRO_INPUT": str(ctx.task_dir / "input"), "MAESTRO_OUTPUT": str(ctx.task_dir / "output")}
     try:
         argv = ctx.commands.argv(
@@ -150,6 +168,7 @@ async def _start(ctx: ToolContext, args: BashArgs, cwd: Path) -> Command:
     except NotConfigured:
         raise Refused(
             "No bash was found on this machine (on PATH, outside the workspace): commands cannot run."
+            " Use the other tools, or say in the result what had to be run."
         ) from None
     return await start_command(
         argv,
@@ -158,6 +177,7 @@ async def _start(ctx: ToolContext, args: BashArgs, cwd: Path) -> Command:
         budget=max(ctx.budget - _FOR_NOTES, ctx.budget // 2),
         log=OutputLog(ctx.workspace, ctx.task_dir, ctx.call_id),
         emit=ctx.emit,
+        marks=registry.marks,
     )
 
 
@@ -167,7 +187,7 @@ def _run_bash(registry: ShellRegistry) -> Run:
         cwd = (await asyncio.to_thread(_folder, ctx, args.cwd)).path
         if args.background:
             return await _run_in_background(registry, ctx, args, cwd)
-        command = await _start(ctx, args, cwd)
+        command = await _start(registry, ctx, args, cwd)
         running = registry.of(ctx.job_id).foreground
         running.add(command)
         limit = _limit(ctx, args)
@@ -198,7 +218,7 @@ async def _finished(
     command.log.close()
     notes = [_unsaved(ctx, unsaved)]
     if late is None:
-        notes.append(_ended(command.status))
+        notes.append(exit_words(command.status))
         brief = f"exit {command.status}"
     else:
         notes.append(
@@ -212,21 +232,14 @@ async def _finished(
     return ToolResult(text, brief=brief, is_error=failed, truncated=output.left_out > 0)
 
 
-def _ended(status: int | None) -> str:
-    if status is not None and 128 < status < 128 + signal.NSIG:
-        number = status - 128
-        name = next((one.name for one in signal.Signals if one == number), f"signal {number}")
-        return f"exit status {status} ({name})"
-    return f"exit status {status}"
-
-
 def _unsaved(ctx: ToolContext, paths: list[Path]) -> str:
     """What the command could not see: changes that are only in the editor."""
     inside = [path for path in paths if is_inside(ctx.workspace, path)]
     names = [one_line(str(path.relative_to(ctx.workspace)), 80) for path in inside[:_NAMED_BUFFERS]]
+    listed, cut = fit_head(", ".join(names), _FOR_NAMES)
     more = f" and {len(inside) - len(names)} more" if len(inside) > len(names) else ""
     return (
-        f"Not saved in the editor, so the command saw the older text on disk: {', '.join(names)}{more}"
+        f"Not saved in the editor, so the command saw the older text on disk: {listed}{'…' * bool(cut)}{more}"
         if names
         else ""
     )
@@ -237,15 +250,19 @@ def _text(ctx: ToolContext, output: Shown, log: OutputLog, notes: list[str]) -> 
     parts = [output.head or ("" if output.left_out else "(no output)")]
     if output.left_out:
         parts += [f"[… {output.left_out:,} bytes left out. {_where(ctx, log)}]", output.tail]
+    if output.binary:
+        parts.append("[This is no text. Send it to a file, and look at that with file, xxd or strings.]")
     return "\n".join([*(part.rstrip("\n") for part in parts if part), *said])
 
 
 def _where(ctx: ToolContext, log: OutputLog) -> str:
-    if log.path is None:
-        return "They could not be stored; run the command with less output."
+    why = f" ({log.fault.rstrip('.')})" if log.fault else ""
+    if log.path is None or not log.kept:
+        return f"They could not be stored{why}; run the command with less output."
     path = os.path.relpath(log.path, ctx.workspace) if is_inside(ctx.workspace, log.path) else str(log.path)
-    whole = "The full output is" if log.complete else "The first 64 MiB of the output are"
-    return f"{whole} in {path}: look into it with head, tail, grep, awk or sed, or with Grep and Read."
+    some = f"{log.kept:,} bytes" if why else "64 MiB"
+    whole = "The full output is" if log.complete else f"The first {some} of the output are"
+    return f"{whole} in {path}{why}: look into it with head, tail, grep, awk or sed, or with Grep and Read."
 
 
 # --- background -------------------------------------------------------------------------------------
@@ -257,7 +274,7 @@ async def _run_in_background(
     commands = registry.of(ctx.job_id)
     if sum(one.command.status is None for one in commands.background.values()) >= _IN_BACKGROUND:
         return error(f"{_IN_BACKGROUND} background commands are running. Stop one with BashStop first.")
-    command = await _start(ctx, args, cwd)
+    command = await _start(registry, ctx, args, cwd)
     commands.started += 1
     identifier = f"bash-{commands.started}"
     title, _ = first_characters(one_line(args.command), 60)
@@ -301,7 +318,7 @@ def _run_stop(registry: ShellRegistry) -> Run:
 async def _so_far(ctx: ToolContext, found: Background) -> ToolResult:
     status = found.command.status
     output = await found.command.taken()
-    state = "still running" if status is None else _ended(status)
+    state = "still running" if status is None else exit_words(status)
     if not output.head and not output.left_out:
         return ToolResult(f"(nothing new)\n[{found.id}: {state}]", brief=f"{found.id}: {state}")
     text = _text(ctx, output, found.command.log, [f"{found.id}: {state}"])

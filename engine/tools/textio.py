@@ -1,5 +1,4 @@
-"""The text of a file and the bytes behind it: which encoding, which line ends, and how a piece of it is
-replaced.
+"""The text of a file and the bytes behind it: which line ends, and how a piece of it is replaced.
 
 Pure. What is not touched by a replacement keeps its very bytes: the new bytes are put between slices of the
 old ones.
@@ -9,137 +8,26 @@ from __future__ import annotations
 
 import codecs
 import re
+from array import array
 from dataclasses import dataclass
 
-from engine.core.truncate import first_characters
+from engine.core.truncate import escaped, first_characters
+from engine.tools.encodings import UTF8 as UTF8
+from engine.tools.encodings import Charset as Charset
+from engine.tools.encodings import detect as detect
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
-_NAMES = {
-    "cp932": "Shift_JIS",
-    "euc_jp": "EUC-JP",
-    "iso2022_jp": "ISO-2022-JP",
-    "cp1252": "Windows-1252",
-    "latin-1": "unknown",
-}
-_JAPANESE = re.compile(r"[\u3041-\u30ff\u4e00-\u9fff]")
-_JAPANESE_RUN = re.compile(r"[\u3001-\u30ff\u4e00-\u9fff]{2,}")
-_DOUBTFUL = re.compile(r"[\uff61-\uff9f\ue000-\uf8ff\u0080-\u00a0\u0370-\u04ff\u2500-\u257f]")
-_HIGH = re.compile(rb"[\x80-\xff]")
-_LATIN_LETTER = re.compile(rb"[A-Za-z][\xc0-\xff](?![\x80-\xff])|(?<![\x80-\xff])[\xc0-\xff][A-Za-z]")
-_SHORT_RUN = re.compile(rb"(?<![\x80-\xff])[\x80-\xff]{1,2}(?![\x80-\xff])")
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_ISO_2022 = re.compile(rb"\x1b\$[@B]")
-
-
-@dataclass(frozen=True, slots=True)
-class Charset:
-    """How a file encodes its text. ``certain`` is False where the encoding is a guess good enough to read,
-    not to write.
-    """
-
-    name: str
-    bom: bytes = b""
-    certain: bool = True
-
-    @property
-    def errors(self) -> str:
-        """How undecodable bytes are kept so that they encode to the same bytes again."""
-        if self.name in ("utf-8", "cp932", "euc_jp", "cp1252"):
-            return "surrogateescape"
-        return "surrogatepass" if self.name.startswith("utf-") else "strict"
-
-    @property
-    def shown(self) -> str:
-        """The encoding as a person calls it, or an empty text for plain UTF-8."""
-        name = _NAMES.get(self.name, self.name.upper())
-        return "" if self.name == "utf-8" else name
-
-    def decode(self, data: bytes) -> str:
-        """The text of ``data`` (without BOM)."""
-        return data.decode(self.name, self.errors)
-
-    def encode(self, text: str) -> bytes:
-        """The bytes of ``text`` (without BOM). Raises ``UnicodeEncodeError`` for what the encoding cannot
-        say.
-        """
-        return text.encode(self.name, self.errors)
-
-
-UTF8 = Charset("utf-8")
-
-
-def detect(sample: bytes, *, whole: bool = True) -> Charset | None:
-    """The encoding of a file by its bytes, or by its first bytes if not ``whole``; None for a binary file.
-
-    UTF-8 where it is valid; Shift_JIS, EUC-JP, ISO-2022-JP and Windows-1252 only where the text makes sense
-    in exactly one of them; else Latin-1, which is not ``certain``.
-    """
-    for bom, name in _BOMS:
-        if sample.startswith(bom):
-            return (
-                Charset(name, bom) if _decodes(sample[len(bom) :], name, whole) or name == "utf-8" else None
-            )
-    if b"\0" in sample:
-        return None
-    if _ISO_2022.search(sample) and _decodes(sample, "iso2022_jp", whole):
-        return Charset("iso2022_jp")
-    if not _HIGH.search(sample) or _decodes(sample, "utf-8", whole):
-        return UTF8
-    return _legacy(sample, whole)
-
-
-def _legacy(sample: bytes, whole: bool) -> Charset:
-    valid = [name for name in ("cp932", "euc_jp") if _decodes(sample, name, whole)]
-    scores = {name: _japanese(sample, name) for name in valid}
-    good = [name for name in valid if scores[name] >= 0.8]
-    if len(good) == 1:
-        return Charset(good[0])
-    multibyte = len(sample.decode("utf-8", "ignore").encode()) - len(_HIGH.sub(b"", sample))
-    if multibyte * 2 > len(_HIGH.findall(sample)):
-        # UTF-8 with damage in it. Where there is much damage and another encoding reads it all, none is sure.
-        doubtful = valid and multibyte * 3 < len(_HIGH.findall(sample)) * 2
-        return Charset("utf-8", certain=False) if doubtful else UTF8
-    if not good and _decodes(sample, "cp1252", whole) and _latin(sample):
-        return Charset("cp1252")
-    return Charset(good[0] if good else "latin-1", certain=False)
-
-
-def _latin(sample: bytes) -> bool:
-    """Whether the bytes that are not ASCII look like accented letters in words: short runs, letters among
-    them.
-    """
-    short = sum(len(run) for run in _SHORT_RUN.findall(sample))
-    return short >= 0.9 * len(_HIGH.findall(sample)) and _LATIN_LETTER.search(sample) is not None
-
-
-def _japanese(sample: bytes, name: str) -> float:
-    """The share of kana and kanji that stand in runs among the characters that are not ASCII.
-
-    Single ones do not count: that is what accented letters between plain ones look like in these encodings.
-    """
-    text = sample.decode(name, "ignore")
-    in_runs = sum(len(run) for run in _JAPANESE_RUN.findall(text))
-    others = len(_JAPANESE.findall(text)) + len(_DOUBTFUL.findall(text))
-    return min(1.0, in_runs / others) if others else 0.0
-
-
-def _decodes(data: bytes, name: str, whole: bool) -> bool:
-    try:
-        codecs.getincrementaldecoder(name)().decode(data, whole)
-    except UnicodeDecodeError:
-        return False
-    return True
+_UNSHOWN = re.compile(r"[\ud800-\udfff\0]")
+_ESCAPE = re.compile(rb"\x1b(?:\$\(D|\$[@B]|\([BJI])")
+_ASCII = b"\x1b(B"
+_LONGEST_SHIFTED = 8 << 20
 
 
 def shown(text: str) -> str:
-    """``text`` as the model may see it: bytes that are no text (kept as lone surrogates) become U+FFFD."""
-    return text if text.isascii() else re.sub(r"[\ud800-\udfff]", "\ufffd", text)
+    """``text`` as the model may see it: bytes that are no text (kept as lone surrogates) and NUL become
+    U+FFFD.
+    """
+    return _UNSHOWN.sub("\ufffd", text) if "\0" in text or not text.isascii() else text
 
 
 # --- line ends --------------------------------------------------------------------------------------
@@ -201,28 +89,83 @@ def spliced(text: str, splices: list[Splice]) -> str:
 def splice_bytes(data: bytes, text: str, charset: Charset, splices: list[Splice]) -> bytes | None:
     """``data`` (whose text is ``text``) with the splices; every byte outside them is kept.
 
-    None if the borders in the bytes cannot be told for certain (a stateful encoding in the middle of a
-    shift, or bytes with two readings). Raises ``UnicodeEncodeError`` if the encoding cannot say the new
-    text.
+    None if the borders in the bytes cannot be told for certain (bytes with two readings). Raises
+    ``UnicodeEncodeError`` if the encoding cannot say the new text.
     """
     body = data[len(charset.bom) :]
-    pieces, done_text, done_bytes = [charset.bom], 0, 0
+    if charset.shifts and len(body) > _LONGEST_SHIFTED:
+        return None
+    replaced = _replace_shifted if charset.shifts else _replace
+    after = replaced(body, text, charset, splices)
+    if after is None or charset.decode(after) != spliced(text, splices):
+        return None
+    return charset.bom + after
+
+
+def _replace(body: bytes, text: str, charset: Charset, splices: list[Splice]) -> bytes:
+    pieces, done_text, done_bytes = [], 0, 0
     for splice in splices:
         start = done_bytes + len(charset.encode(text[done_text : splice.start]))
         end = start + len(charset.encode(text[splice.start : splice.end]))
-        pieces += [body[done_bytes:start], charset.encode(splice.new)]
+        pieces += [body[done_bytes:start], charset.put(splice.new)]
         done_text, done_bytes = splice.end, end
-    after = b"".join([*pieces, body[done_bytes:]])
-    return after if charset.decode(after[len(charset.bom) :]) == spliced(text, splices) else None
+    return b"".join([*pieces, body[done_bytes:]])
+
+
+def _replace_shifted(body: bytes, text: str, charset: Charset, splices: list[Splice]) -> bytes | None:
+    """The same where escape sequences say what bytes mean: those that stand outside stay where they are, and
+    the new bytes lead from what holds before them to what must hold after them.
+    """
+    ends = character_ends(body, charset)
+    if len(ends) != len(text):
+        return None
+    pieces, done = [], 0
+    for splice in splices:
+        start = ends[splice.start - 1] if splice.start else 0
+        end = max(start, ends[splice.end - 1] if splice.end else 0)
+        follows = None if _ESCAPE.match(body, end) else _shift_at(body, end)
+        pieces += [body[done:start], _joined(charset.put(splice.new), _shift_at(body, start), follows)]
+        done = end
+    return b"".join([*pieces, body[done:]])
+
+
+def character_ends(body: bytes, charset: Charset) -> array[int]:
+    """For each character of ``body`` the place after its last byte. For encodings that shift, where one
+    character tells nothing about the bytes of the next.
+    """
+    decoder = codecs.getincrementaldecoder(charset.name)(charset.errors)
+    ends = array("L")
+    for at in range(len(body)):
+        ends.extend([at + 1] * len(decoder.decode(body[at : at + 1])))
+    return ends
+
+
+def _shift_at(body: bytes, place: int) -> bytes:
+    """The escape sequence that holds at a place between two characters."""
+    found = body.rfind(b"\x1b", 0, place)
+    match = _ESCAPE.match(body, found, place) if found >= 0 else None
+    return match[0] if match else _ASCII
+
+
+def _joined(new: bytes, before: bytes, after: bytes | None) -> bytes:
+    """``new``, which starts and ends in ASCII, between bytes under ``before`` and bytes that need ``after``
+    (None: they begin with an escape sequence of their own).
+    """
+    if not new:
+        return b"" if after in (None, before) else after or b""
+    open_ended = new.removesuffix(_ASCII)
+    if after is None or (open_ended != new and _shift_at(open_ended, len(open_ended)) == after):
+        new = open_ended
+    elif after != _ASCII:
+        new += after
+    if before == _ASCII:
+        return new
+    return new[len(before) :] if new.startswith(before) else _ASCII + new
 
 
 def one_line(text: str, limit: int = 120) -> str:
     """``text`` on one line for a title: control characters as escapes, the end cut off if it is long."""
-    escaped = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode()
-        for char in shown(text[: 2 * limit])
-    )
-    head, rest = first_characters(escaped, limit)
+    head, rest = first_characters(escaped(shown(text[: 2 * limit])), limit)
     return f"{head}…" if rest or len(text) > 2 * limit else head
 
 

@@ -1,7 +1,12 @@
 """Files opened component by component below their root without following links, and written whole or not at
 all.
 
-A folder that is replaced by a link after its path was resolved is an error here, never another file.
+A folder that is replaced by a link after its path was resolved is an error here, never another file. Each
+component is opened by its parent's descriptor with ``O_NOFOLLOW``, and no path that comes here holds ``..``:
+what Linux does in one call (``openat2`` with ``RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS``), on every system.
+
+A hard link cannot be told from the file itself. Reading goes by the name (worktrees and package stores link
+a lot); a write puts a new file in the place of this one name, so what other names show stays as it is.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -93,21 +99,56 @@ def _require_regular(place: Place, mode: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A file as it was read: its bytes, permission bits, owner and group."""
+    """A file as it was read: its bytes, permission bits, owner and group, extended attributes (access lists
+    among them), and how many names it has.
+    """
 
     data: bytes
     mode: int
     owner: tuple[int, int]
+    attributes: tuple[tuple[str, bytes], ...] = ()
+    names: int = 1
 
 
 def read_content(place: Place, limit: int) -> Content:
     """The whole file. Raises as ``open_regular``, and ``Refused`` if it has more than ``limit`` bytes."""
     with os.fdopen(open_regular(place), "rb") as file:
-        data = file.read(limit + 1)
         status = os.fstat(file.fileno())
-    if len(data) > limit:
+        data = file.read(limit + 1) if status.st_size <= limit else b""
+        attributes = _attributes(file.fileno())
+    if len(data) > limit or status.st_size > limit:
         raise Refused(f"`{place.asked}` has more than {limit >> 20} MiB. Use Bash for files of this size.")
-    return Content(data, stat.S_IMODE(status.st_mode), (status.st_uid, status.st_gid))
+    owner = (status.st_uid, status.st_gid)
+    return Content(data, stat.S_IMODE(status.st_mode), owner, attributes, status.st_nlink)
+
+
+def _attributes(descriptor: int) -> tuple[tuple[str, bytes], ...]:
+    if sys.platform != "linux":
+        return ()
+    try:
+        return tuple((name, os.getxattr(descriptor, name)) for name in os.listxattr(descriptor))
+    except OSError:
+        return ()
+
+
+def require_replaceable(place: Place, before: Content | None) -> None:
+    """Raises ``Refused`` for a file that its owner made read-only, or in a folder that takes no new files:
+    said before anybody is asked about a write that cannot be done.
+    """
+    if before is not None and not before.mode & 0o222:
+        raise Refused(
+            f"`{place.asked}` is read-only (mode {before.mode:04o}). If it is to change, ask the person to"
+            " make it writable."
+        )
+    try:
+        with folder_of(place) as folder:
+            open_folder = os.access(".", os.W_OK | os.X_OK, dir_fd=folder, effective_ids=True)
+            ours = before is None or os.access(place.name, os.W_OK, dir_fd=folder, effective_ids=True)
+    except FileNotFoundError:
+        return
+    if not (open_folder and ours):
+        which = f"`{place.asked}`" if open_folder else f"The folder of `{place.asked}`"
+        raise Refused(f"{which} may not be written by this user. Ask the person, or use another file.")
 
 
 def file_hash(place: Place) -> str | None:
@@ -131,11 +172,17 @@ def atomic_write(
 ) -> None:
     """Put ``data`` at ``place`` in one step: readers see the old file or the new one, also after a crash.
 
-    ``expected`` is the hash that the file must still have (None: there must be none). ``like`` gives mode
-    and owner. ``label`` marks the temporary file beside it, so that ``remove_temporaries`` finds it after a
-    crash. Missing folders are made. Raises ``Refused`` if the file is no longer what was expected.
+    ``expected`` is the hash that the file must still have (None: there must be none). ``like`` gives mode,
+    owner and attributes. ``label`` marks the temporary file beside it, so that ``remove_temporaries`` finds
+    it after a crash. Missing folders are made. Raises ``Refused`` if the file is no longer what was expected.
     """
-    temporary = f"{_prefix(label)}{secrets.token_hex(4)}.tmp"
+    try:
+        _swap(place, data, expected, like, temporary_name(label))
+    except OSError as fault:  # nobody knows the temporary file or a part of the way
+        raise OSError(fault.errno, fault.strerror, place.relative) from fault
+
+
+def _swap(place: Place, data: bytes, expected: str | None, like: Content | None, temporary: str) -> None:
     with folder_of(place, create=expected is None) as folder:
         try:
             _write_temporary(temporary, data, like, folder)
@@ -179,9 +226,18 @@ def _write_temporary(name: str, data: bytes, like: Content | None, folder: int) 
             with contextlib.suppress(PermissionError):
                 os.fchown(descriptor, *like.owner)
             os.fchmod(descriptor, like.mode)
+            _set_attributes(descriptor, like.attributes)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _set_attributes(descriptor: int, attributes: tuple[tuple[str, bytes], ...]) -> None:
+    if sys.platform == "linux":
+        for name, value in attributes:
+            # Some belong to the system, and this file has its own of them.
+            with contextlib.suppress(OSError):
+                os.setxattr(descriptor, name, value)
 
 
 def _move(temporary: str, place: Place, folder: int, *, new: bool) -> None:
@@ -195,6 +251,11 @@ def _move(temporary: str, place: Place, folder: int, *, new: bool) -> None:
         except (OSError, NotImplementedError):
             pass
     os.rename(temporary, place.name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def temporary_name(label: str) -> str:
+    """A new name for a file that exists for a moment; ``is_temporary`` knows it."""
+    return f"{_prefix(label)}{secrets.token_hex(4)}.tmp"
 
 
 def _prefix(label: str) -> str:

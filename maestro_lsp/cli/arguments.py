@@ -36,11 +36,12 @@ _SENTENCES = {
 @dataclass(frozen=True, slots=True)
 class Verb:
     """One call of the command line: ``add`` declares its arguments, ``act`` does it and returns the exit
-    status.
+    status. ``mistaken`` is told of arguments that cannot be read, before the person is.
     """
 
     act: Callable[[Namespace, Terminal], int]
     add: Callable[[Parser], None] = lambda parser: None
+    mistaken: Callable[[BadArgument, list[str], Terminal], None] | None = None
 
 
 class Parser(argparse.ArgumentParser):

@@ -40,7 +40,7 @@ class Decision:
 def title_of(request: Request, terminal: Terminal) -> str:
     """What the request is about, in the person's language."""
     if request.title_key:
-        return terminal.text(request.title_key)
+        return exact(terminal.text(request.title_key, **request.title_values))
     return clean(request.title) if request.reason == "question" else exact(request.title)
 
 
@@ -106,7 +106,7 @@ async def ask(
         chosen = _chosen(line, choices)
         if chosen is None:
             terminal.say("cli.ask.not_understood" if line.strip() else "cli.ask.nothing_decided")
-        elif chosen.decision == "deny" and not chosen.note and request.reason == "approval":
+        elif chosen.decision == "deny" and not chosen.note and _takes_note(request):
             terminal.part(terminal.text("cli.ask.note"))
             note = await read()
             return None if note is None else Decision("deny", note=note.strip())
@@ -132,14 +132,15 @@ async def _question(request: Request, terminal: Terminal, read: ReadLine) -> Ans
 
 
 def _choices(request: Request, terminal: Terminal) -> list[tuple[str, Decision]]:
-    if request.reason != "approval":
+    if request.reason != "approval" and request.rule is None:
         pair = request.reason if request.reason in ("browser_login", "captcha") else "go_on"
         pair = pair if not request.reason.endswith("_request") else "request"
         return [
             (terminal.text(f"cli.ask.{pair}_allow"), Decision("allow")),
             (terminal.text(f"cli.ask.{pair}_deny"), Decision("deny")),
         ]
-    choices = [(terminal.text("cli.ask.once"), Decision("allow"))]
+    here = request.reason == "tool_request"
+    choices = [(terminal.text("cli.ask.once_here" if here else "cli.ask.once"), Decision("allow"))]
     if (rule := rule_of(request, terminal)) is not None:
         rule = clip(rule, RULE_LIMIT)
         choices += [
@@ -147,6 +148,11 @@ def _choices(request: Request, terminal: Terminal) -> list[tuple[str, Decision]]
             (terminal.text("cli.ask.always", rule=rule), Decision("allow", "always")),
         ]
     return [*choices, (terminal.text("cli.ask.deny"), Decision("deny"))]
+
+
+def _takes_note(request: Request) -> bool:
+    """Whether a denial goes back to the model, with a note."""
+    return request.reason == "approval" or request.reason.endswith("_request")
 
 
 def _chosen(line: str, choices: list[tuple[str, Decision]]) -> Decision | None:

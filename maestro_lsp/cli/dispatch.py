@@ -24,6 +24,9 @@ MODULES = {
     "retry": "answers",
     "resolve": "answers",
     "changes": "changes",
+    "revert": "changes",
+    "export": "export",
+    "prune": "prune",
     "rules": "workspace",
     "trust": "workspace",
     "pieces": "workspace",
@@ -34,6 +37,9 @@ MODULES = {
     "demo": "",
 }
 """Each verb, in the order of the help, and the module of ``maestro_lsp.cli`` that holds it."""
+
+NOT_YET = ("mcp", "acp")
+"""Verbs that a later version brings."""
 
 
 def dispatch(arguments: list[str]) -> int:
@@ -54,6 +60,8 @@ def _dispatch(arguments: list[str], terminal: Terminal) -> int:
         return _run("", import_module("maestro_lsp.cli.serve").VERB, arguments, terminal)
     if first == "demo":
         return int(import_module("maestro_lsp.demo").main(arguments[1:]))
+    if first in NOT_YET:
+        raise BadArgument("cli.not_yet", verb=first)
     if first not in MODULES:
         raise _unknown(first)
     module = import_module(f"maestro_lsp.cli.{MODULES[first]}")
@@ -67,6 +75,10 @@ def _run(name: str, verb: Verb, arguments: list[str], terminal: Terminal) -> int
         read = parser.read(arguments)
     except SystemExit as end:
         return int(end.code or 0)
+    except BadArgument as error:
+        if verb.mistaken is not None:
+            verb.mistaken(error, arguments, terminal)
+        raise
     return verb.act(read, terminal)
 
 

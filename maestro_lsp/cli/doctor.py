@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,6 +16,7 @@ from engine import (
     ModelReport,
     ModelSettings,
     NotConfigured,
+    WorkerSettings,
     check_model,
     explain,
     find_program,
@@ -82,8 +83,8 @@ class Doctor:
         except NotConfigured as error:
             return [*findings, self._error(error), *await local]
         findings += self._configured(loaded)
-        findings += await self._model(loaded.config)
-        if loaded.config.llm.endpoint and not any(finding.state == "bad" for finding in findings):
+        findings += await self._workers(loaded.config)
+        if loaded.config.model_workers and not any(finding.state == "bad" for finding in findings):
             local.cancel()
         else:
             findings += await local
@@ -107,7 +108,7 @@ class Doctor:
             yield self._finding(
                 "info", "setting", key=name, value=self._shown(name, loaded.config), place=place
             )
-        if not loaded.config.llm.api_key:
+        if not any(worker.llm.api_key for worker in loaded.config.model_workers):
             yield self._finding("info", "no_key")
         for notice in loaded.warnings:
             yield Finding("warn", notice.text(self.terminal.language))
@@ -115,6 +116,8 @@ class Doctor:
     def _shown(self, name: str, config: EngineConfig) -> str:
         if name in ("llm.api_key", "llm.headers", "llm.extra_body"):
             return self.terminal.text("cli.doctor.hidden")
+        if name == "llm.workers":
+            return ", ".join(worker.id for worker in config.workers)
         value: object = config
         for part in (KEYS[name].field or "").split("."):
             value = getattr(value, part)
@@ -124,22 +127,32 @@ class Doctor:
             return self.terminal.text("cli.doctor.hidden")
         return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
-    async def _model(self, config: EngineConfig) -> list[Finding]:
-        if not config.llm.endpoint:
+    async def _workers(self, config: EngineConfig) -> list[Finding]:
+        if not config.model_workers:
             return [self._error(NotConfigured("config.no_endpoint"))]
+        looks = (self._model(worker, config) for worker in config.model_workers)
+        return [finding for found in await asyncio.gather(*looks) for finding in found]
+
+    async def _model(self, worker: WorkerSettings, config: EngineConfig) -> list[Finding]:
+        """One worker; where there are several, after a line that says which one it is."""
+        llm, findings = worker.llm, []
+        if config.workers:
+            roles = ", ".join(worker.roles) or self.terminal.text("cli.doctor.by_name")
+            findings = [self._finding("info", "worker", id=worker.id, roles=roles)]
         try:
-            report = await check_model(config.llm)
+            report = await check_model(llm)
         except EngineError as error:
-            return [self._error(error)]
-        findings = [self._finding("ok", "reachable", endpoint=report.endpoint)]
-        if config.llm.model:
+            needed = not config.workers or "main" in worker.roles or worker is config.model_workers[0]
+            return [*findings, replace(self._error(error), state="bad" if needed else "warn")]
+        findings.append(self._finding("ok", "reachable", endpoint=report.endpoint))
+        if llm.model:
             key = "model_listed" if report.models else "model_not_checked"
-            findings.append(self._finding("ok" if report.models else "info", key, model=config.llm.model))
+            findings.append(self._finding("ok" if report.models else "info", key, model=llm.model))
         elif report.models:
             findings.append(self._finding("warn", "no_model", models=_models(report)))
         if report.context_tokens is not None:
             findings.append(self._finding("info", "context", tokens=report.context_tokens))
-        elif config.llm.context_tokens is None:
+        elif llm.context_tokens is None:
             findings.append(self._finding("warn", "no_context", tokens=config.context.default_limit))
         return findings
 

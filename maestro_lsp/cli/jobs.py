@@ -11,6 +11,8 @@ from pathlib import Path
 import msgspec
 
 from engine import (
+    Brief,
+    ChildView,
     JobDetail,
     JobSummary,
     MovementView,
@@ -85,6 +87,8 @@ def _table(terminal: Terminal, found: Iterable[tuple[Path, JobSummary]], everywh
 def status_of(job: JobSummary, terminal: Terminal) -> str:
     """A job's status in words, with what it waits for."""
     text = terminal.text(f"cli.status.{job.status}")
+    if job.forced:
+        return f"{text} ({terminal.text('cli.run.forced')})"
     return f"{text} ({terminal.text(f'cli.wait.{job.wait_reason}')})" if job.wait_reason else text
 
 
@@ -131,6 +135,8 @@ class Page:
         self._field("task", job.task_id)
         self._field("workspace", str(workspace))
         self._field("status", status_of(job, terminal))
+        if job.status == "queued" and job.reason == "rate_limited":
+            self._field("reason", self._terminal.text("cli.run.rate_limited"))
         if job.reason and job.status in ("failed", "aborted"):
             self._field("reason", reason_of(job.reason, terminal))
         self._field("piece", f"{job.piece or '–'} · {terminal.text('cli.head.mode')} {job.mode}")
@@ -141,8 +147,10 @@ class Page:
                 self._field(name, value)
         if job.instruction.strip() != job.title:
             self._block("instruction", job.instruction)
+        self._brief(job.brief)
         self._open(job, workspace)
         self._movements(job.movements)
+        self._children(job.children)
         self._requests([request for request in job.requests if request.settled])
         if job.result:
             self._block("result", job.result)
@@ -176,6 +184,25 @@ class Page:
             show_action(request, terminal, workspace)
             terminal.line(f"    {terminal.styled(command_to_settle(request, terminal), 'cyan')}")
 
+    def _brief(self, brief: Brief) -> None:
+        fields = [(name, getattr(brief, name)) for name in Brief.__struct_fields__]
+        if any(text for _, text in fields):
+            self._heading("brief")
+        for name, text in fields:
+            if text:
+                head = self._terminal.text(f"export.{name}")
+                self._terminal.line(
+                    f"  {self._terminal.styled(head, 'dim')}  {' '.join(clean(text).split())}"
+                )
+
+    def _children(self, children: list[ChildView]) -> None:
+        if children:
+            self._heading("children")
+        for child in children:
+            status = self._terminal.text(f"cli.status.{child.status}")
+            title = " ".join(clean(child.title).split())
+            self._terminal.line(f"  {short_id(child.job_id)}  {title} — {status}")
+
     def _movements(self, movements: list[MovementView]) -> None:
         if not movements:
             return
@@ -206,7 +233,8 @@ class Page:
             words = settled.text or settled.note
             said = f": {words}" if words else ""
             line = f"  {' '.join(title_of(request, terminal).split())} — {decided}{said}"
-            terminal.line(" ".join(clean(line).split(" ")))
+            when = terminal.styled(settled.at, "dim")
+            terminal.line(f"{' '.join(clean(line).split(' '))}  {when}")
 
 
 def reason_of(reason: str, terminal: Terminal) -> str:

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine import (
-    DEFAULT_PIECE,
     ENDED,
     AlreadySettled,
+    BadArgument,
     Client,
     IllegalMove,
     JobDetail,
@@ -64,9 +64,19 @@ def _run(args: Namespace, terminal: Terminal) -> int:
         terminal.json({"kind": "end", "status": None, "exit": INTERRUPTED, "result": None})
         raise
     except Exception as error:
-        sentence, status = told(error, terminal.language)
-        terminal.json({"kind": "end", "status": None, "exit": status, "result": None, "error": sentence})
+        _end_of_mistake(error, terminal)
         raise
+
+
+def _end_of_mistake(error: Exception, terminal: Terminal) -> None:
+    sentence, status = told(error, terminal.language)
+    terminal.json({"kind": "end", "status": None, "exit": status, "result": None, "error": sentence})
+
+
+def _mistaken(error: BadArgument, arguments: list[str], terminal: Terminal) -> None:
+    """The last line of ``--json`` also where the other arguments are wrong."""
+    if "--json" in arguments:
+        _end_of_mistake(error, terminal)
 
 
 async def _session(args: Namespace, terminal: Terminal) -> int:
@@ -77,9 +87,11 @@ async def _session(args: Namespace, terminal: Terminal) -> int:
     async with opened(workspace) as client:
         terminal.warn(await configure(client, overrides))
         client.check_configured()
-        check_settings(client.config.llm)
+        for worker in client.config.model_workers:
+            check_settings(worker.llm)
         run = Run(client, terminal, JsonView(terminal) if args.json else TextView(terminal))
-        return await run.start(_instruction(args.instruction), args.piece)
+        named = args.model if client.config.workers else None
+        return await run.start(_instruction(args.instruction), args.piece, named)
 
 
 def _instruction(given: str) -> str:
@@ -101,12 +113,12 @@ class Run:
     cancelling: bool = False
     leaving: bool = False
 
-    async def start(self, instruction: str, piece: str | None) -> int:
+    async def start(self, instruction: str, piece: str | None, model: str | None = None) -> int:
         """Submit the task, work on it, follow it. The exit status."""
         since = await self.client.db(self.client.store.last_event_id)
-        task_id, self.job_id = await self.client.start(StartOrder(instruction, piece=piece))
+        task_id, self.job_id = await self.client.start(StartOrder(instruction, piece=piece, model=model))
         if isinstance(self.view, TextView):
-            await self._say_what_starts(task_id, piece)
+            await self._say_what_starts(task_id, piece, model)
         restore = self._catch_signals()
         try:
             async with hosted(self.client, self._live, self.job_id) as service:
@@ -121,13 +133,14 @@ class Run:
             restore()
         return await self._end()
 
-    async def _say_what_starts(self, task_id: str, piece: str | None) -> None:
+    async def _say_what_starts(self, task_id: str, piece: str | None, model: str | None) -> None:
         config = self.client.config
         summary = await self.client.summary(self.job_id)
         if piece is None and not config.piece:
-            self.terminal.say("cli.run.default_piece", piece=DEFAULT_PIECE)
-        values = {"job": self.job_id, "piece": summary.piece, "mode": config.mode}
-        values |= {"model": clean(config.llm.model) or "–", "endpoint": clean(config.llm.endpoint)}
+            self.terminal.say("cli.run.no_piece")
+        values = {"job": self.job_id, "piece": summary.piece or "–", "mode": config.mode}
+        llm = self.client.worker_for(model).llm
+        values |= {"model": clean(llm.model) or "–", "endpoint": clean(llm.endpoint)}
         self.terminal.line(self.terminal.styled(self.terminal.text("cli.run.head", **values), "dim"))
         if not await self.client.trusted():
             self.terminal.say("cli.run.untrusted")
@@ -311,6 +324,7 @@ class Run:
         values = {"calls": usage.calls, "prompt": usage.prompt_tokens, "completion": usage.completion_tokens}
         key = "cli.usage" if usage.reused_pct is None else "cli.usage_cached"
         status = terminal.text(f"cli.status.{detail.status}")
+        status += f" ({terminal.text('cli.run.forced')})" if detail.forced else ""
         terminal.line(
             terminal.styled(f"{status} · {terminal.text(key, pct=usage.reused_pct, **values)}", "dim")
         )
@@ -334,4 +348,4 @@ class Run:
             return detail.result or self.terminal.text("reason.internal_error")
 
 
-VERBS = {"run": Verb(_run, _add)}
+VERBS = {"run": Verb(_run, _add, _mistaken)}

@@ -61,6 +61,7 @@ class TextView:
             "decision": self._decision,
             "cache": self._cache,
             "context": self._context,
+            "piece": self._piece,
             "comment": self._comment,
         }
 
@@ -68,7 +69,7 @@ class TextView:
         """Show a stored event; kinds without a line of their own are for the record only."""
         show = self._lines.get(event["kind"])
         if show is not None:
-            show(event)
+            show(told_event(dict(event), self._terminal.text))
 
     def live(self, job_id: str, kind: str, body: Mapping[str, Any]) -> None:
         """Show what streams: the model's text, the output of commands."""
@@ -96,6 +97,8 @@ class TextView:
         self.end_line()
         if event["to"] == "queued" and event.get("reason") == "recovered":
             self._show("↻", self._terminal.text("cli.run.recovered"), "yellow")
+        elif event["to"] == "queued" and event.get("reason") == "rate_limited":
+            self._show("…", self._terminal.text("cli.run.rate_limited"), "yellow")
 
     def _movement(self, event: Event) -> None:
         visit = event.get("visit", 1)
@@ -133,7 +136,12 @@ class TextView:
 
     def _context(self, event: Event) -> None:
         ratio = round(100 * float(event.get("ratio", 0)))
-        self._show("  !", self._terminal.text("cli.run.context", ratio=ratio), "yellow")
+        self._show("  !", self._terminal.text(f"cli.run.context.{event['action']}", ratio=ratio), "yellow")
+
+    def _piece(self, event: Event) -> None:
+        style = "yellow" if "failure" in event else "dim"
+        key = f"chosen.{event.get('failure') or event['by']}"
+        self._show("  ·", self._terminal.text(key, piece=event["piece"]), style)
 
     def _comment(self, event: Event) -> None:
         self._show(

@@ -16,7 +16,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, Protocol, TextIO
 
-from engine import catalogue, language_of_locale
+from engine import catalogue, graphemes, language_of_locale
 
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -53,11 +53,11 @@ def fit(text: str, columns: int) -> str:
     text = " ".join(clean(text).split())
     if width(text) > columns:
         kept, room = "", columns - 1
-        for char in text:
-            room -= width(char)
+        for character in graphemes(text):
+            room -= width(character)
             if room < 0:
                 break
-            kept += char
+            kept += character
         text = kept + "…"
     return text + " " * (columns - width(text))
 

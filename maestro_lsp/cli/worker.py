@@ -46,7 +46,8 @@ async def _work(args: Namespace, terminal: Terminal) -> int:
     async with opened(workspace) as client:
         terminal.warn(await configure(client))
         client.check_configured()
-        check_settings(client.config.llm)
+        for worker in client.config.model_workers:
+            check_settings(worker.llm)
         service = engine_on(client)
         _end_in_order(service)
         if not args.until_idle:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from engine import BadArgument, PieceEntry, RuleView, refuse_workspace, short_id, state_dir
+from engine import BadArgument, PieceEntry, RuleView, piece_mermaid, refuse_workspace, short_id, state_dir
 from maestro_lsp.cli.arguments import Namespace, Parser, Verb
 from maestro_lsp.cli.find import configure, folder, has_store, holding, opened
 from maestro_lsp.cli.terminal import Terminal, clean
+from maestro_lsp.display import described
 
 
 def _add_rules(parser: Parser) -> None:
@@ -78,11 +79,21 @@ def _trust(args: Namespace, terminal: Terminal) -> int:
 
 def _add_pieces(parser: Parser) -> None:
     parser.workspace()
+    parser.option("--graph", metavar="NAME|FILE", default=None, help="graph")
     parser.json()
+
+
+async def _graph(workspace: Path, wanted: str) -> str:
+    async with opened(workspace) as client:
+        await configure(client)
+        return piece_mermaid((await client.load_piece(wanted)).piece)
 
 
 def _pieces(args: Namespace, terminal: Terminal) -> int:
     workspace = folder(args.workspace)
+    if args.graph is not None:
+        terminal.part(asyncio.run(_graph(workspace, args.graph)))
+        return 0
 
     async def act() -> list[PieceEntry]:
         async with opened(workspace) as client:
@@ -110,7 +121,7 @@ def _description(entry: PieceEntry, terminal: Terminal) -> str:
     errors = sum(problem.severity == "error" for problem in entry.problems)
     if errors:
         return terminal.text("cli.pieces.faulty", count=errors, path=str(entry.path))
-    return entry.description
+    return described(entry, terminal.text)
 
 
 def _piece_json(entry: PieceEntry, terminal: Terminal) -> dict[str, object]:
@@ -119,7 +130,7 @@ def _piece_json(entry: PieceEntry, terminal: Terminal) -> dict[str, object]:
         "path": str(entry.path),
         "source": entry.source,
         "shadows": list(entry.shadows),
-        "description": entry.description,
+        "description": described(entry, terminal.text),
         "problems": [
             {
                 "severity": problem.severity,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine import graphemes
 from maestro_lsp.cli.diffs import diff_lines
 from maestro_lsp.cli.terminal import clean, width
 from maestro_lsp.display import exact
@@ -42,11 +43,11 @@ def cut(text: str, columns: int) -> str:
     if width(text) <= columns:
         return text
     used, kept = 0, ""
-    for char in text:
-        used += width(char)
+    for character in graphemes(text):
+        used += width(character)
         if used > columns - 1:
             break
-        kept += char
+        kept += character
     return f"{kept}…"
 
 
@@ -72,7 +73,7 @@ def _broken(text: str, room: int) -> list[str]:
         else:
             line += piece
         while width(line.rstrip()) > room:
-            kept = cut(line, room + 1).removesuffix("…") or line[:1]
+            kept = cut(line, room + 1).removesuffix("…") or next(graphemes(line))
             lines.append(kept)
             line = line[len(kept) :]
     return [*lines, line.rstrip()]
@@ -80,18 +81,19 @@ def _broken(text: str, room: int) -> list[str]:
 
 def _pieces(text: str) -> Iterable[str]:
     """The text in pieces that stay whole: words with the space after them, single wide characters."""
-    piece = ""
-    for char in text:
-        wide = width(char) == 2
+    piece = last = ""
+    for character in graphemes(text):
+        wide = width(character) >= 2
         if (
             piece
-            and char not in STICKS
-            and char != " "
-            and (piece[-1] == " " or wide or width(piece[-1]) == 2)
+            and character not in STICKS
+            and character != " "
+            and (last == " " or wide or width(last) >= 2)
         ):
             yield piece
             piece = ""
-        piece += char
+        piece += character
+        last = character
     if piece:
         yield piece
 
@@ -110,12 +112,12 @@ def diff_rows(path: str, before: str | None, after: str | None, columns: int) ->
 
 def _cut(line: str, room: int) -> list[str]:
     parts, part, used = [], "", 0
-    for char in line.expandtabs(4):
-        if used + width(char) > room - 1 and used:
+    for character in graphemes(line.expandtabs(4)):
+        if used + width(character) > room - 1 and used:
             parts.append(part)
             part, used = "", 0
-        part += char
-        used += width(char)
+        part += character
+        used += width(character)
     return [*parts, part]
 
 

@@ -14,13 +14,27 @@ from typing import Any, cast
 
 import msgspec
 
-from engine import BadArgument, Brief, JobDetail, StartOrder, to_wire
+from engine import (
+    BadArgument,
+    Brief,
+    Client,
+    JobDetail,
+    ModelSettings,
+    Reverted,
+    StartOrder,
+    WorkerSettings,
+    export_to_file,
+    piece_mermaid,
+    piece_svg,
+    to_wire,
+)
 from maestro_lsp import __version__
 from maestro_lsp import protocol as p
 from maestro_lsp import shapes as s
-from maestro_lsp.convert import path_of, piece_info, read_params
+from maestro_lsp.convert import path_of, piece_info, read_params, uri_of
 from maestro_lsp.display import public_url, told, told_event
 from maestro_lsp.documents import Place, disk_text, text_between
+from maestro_lsp.exporting import export_parts
 from maestro_lsp.session import Session
 
 SANDBOX_LEVEL = "C"
@@ -194,6 +208,29 @@ async def changes(session: Session, params: p.ChangesParams) -> s.Changes:
     return s.Changes(files=[file for file in found if wanted is None or file.path in wanted])
 
 
+async def revert(session: Session, params: p.ChangesParams) -> Reverted:
+    """Put back what a job changed and nobody touched since; documents with unsaved changes stay."""
+    unsaved = [Path(path) for path in await session.documents.dirty()]
+    done = await (await session.client()).revert(params.job_id, params.files, unsaved)
+    kept = [msgspec.structs.replace(one, text=session.say(f"revert.kept.{one.reason}")) for one in done.kept]
+    return Reverted(reverted=done.reverted, kept=kept)
+
+
+async def export(session: Session, params: p.ExportParams) -> s.Exported:
+    """A job with its task as a document in the task's ``output`` folder."""
+    client = await session.client()
+    task_id = (await client.summary(params.job_id)).task_id
+    parts = export_parts(client, params.job_id, params.format, session.say)
+    path = await export_to_file(client, task_id, f"{params.job_id}.{params.format}", parts)
+    return s.Exported(uri=uri_of(path))
+
+
+async def piece_graph(session: Session, params: p.GraphParams) -> s.Graph:
+    """A piece as a picture."""
+    piece = (await (await session.client()).load_piece(params.piece)).piece
+    return await asyncio.to_thread(lambda: s.Graph(mermaid=piece_mermaid(piece), svg=piece_svg(piece)))
+
+
 async def list_pieces(session: Session, params: p.Nothing) -> s.Pieces:
     """All pieces with their source and problems."""
     entries = await (await session.client()).pieces()
@@ -228,8 +265,9 @@ async def set_mode(session: Session, params: p.ModeParams) -> s.Done:
 
 
 async def list_models(session: Session, params: p.Nothing) -> s.Models:
-    """The configured model."""
-    return s.Models(workers=[_model(await session.client())])
+    """The model workers."""
+    config = (await session.client()).config
+    return s.Models(workers=[_worker(worker) for worker in config.model_workers])
 
 
 async def trust(session: Session, params: p.TrustParams) -> s.Done:
@@ -256,13 +294,22 @@ async def status(session: Session, params: p.Nothing) -> s.Status:
     )
 
 
-def _model(client: Any) -> s.ModelInfo:
-    llm = client.config.llm
+def _model(client: Client) -> s.ModelInfo:
+    """The worker of jobs that name none; an empty one if no model server is set."""
+    configured = bool(client.config.model_workers)
+    return _worker(client.worker_for(None) if configured else WorkerSettings("default", ModelSettings()))
+
+
+def _worker(worker: WorkerSettings) -> s.ModelInfo:
+    llm = worker.llm
     return s.ModelInfo(
-        id="default",
+        id=worker.id,
         endpoint=public_url(llm.endpoint),
         model=llm.model,
         has_key=bool(llm.api_key),
+        roles=list(worker.roles),
+        vision=worker.vlm,
+        max_concurrency=worker.max_concurrency,
         context_tokens=llm.context_tokens,
     )
 
@@ -271,6 +318,7 @@ Handler = Callable[[Session, Any], Awaitable[object]]
 
 _FUNCTIONS = (
     *(start, list_jobs, show, events, watch, comment, answer, brief, decide, cancel, retry, changes),
+    *(revert, export, piece_graph),
     *(list_pieces, resolve_captcha, list_rules, remove_rule, set_mode, list_models, trust, status),
 )
 HANDLERS: dict[str, Handler] = {function.__name__: cast(Handler, function) for function in _FUNCTIONS}

@@ -1,5 +1,6 @@
 """The person's configuration, read and merged: ``load_config``."""
 
+from maestro_lsp.settings.keys import is_variable_name
 from maestro_lsp.settings.merge import (
     LOG_LEVEL,
     WORKSPACE_FILE,
@@ -7,7 +8,6 @@ from maestro_lsp.settings.merge import (
     Notice,
     Origin,
     Source,
-    is_variable_name,
     load_config,
     user_file,
 )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine import Price
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -49,6 +51,18 @@ def _number(value: Any) -> float:
     return number
 
 
+def _positive(value: Any) -> float:
+    if (number := _number(value)) <= 0:
+        raise ValueError
+    return number
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
 def _share(value: Any) -> float:
     number = _number(value)
     if not 0 < number <= 1:
@@ -84,6 +98,21 @@ def _headers(value: Any) -> dict[str, str]:
     return {name: _text(entry) for name, entry in _mapping(value).items()}
 
 
+def _price(value: Any) -> Price:
+    parts = {name: None if part is None else _number(part) for name, part in _mapping(value).items()}
+    if not parts or not parts.keys() <= {"input", "cached", "output"}:
+        raise ValueError
+    return Price(**{name: part for name, part in parts.items() if part is not None})
+
+
+def _workers(value: Any) -> tuple[dict[str, Any], ...]:
+    """A list of mappings; what is in them is read by ``settings.workers``."""
+    value = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(value, list | tuple):
+        raise ValueError
+    return tuple(_mapping(entry) for entry in value)
+
+
 def _anything(value: Any) -> Any:
     return value
 
@@ -104,6 +133,10 @@ WHOLE = Kind("whole", _whole)
 COUNT = Kind("count", _count)
 NUMBER = Kind("number", _number)
 SHARE = Kind("share", _share)
+POSITIVE = Kind("positive", _positive)
+TRUTH = Kind("truth", _truth)
+PRICE = Kind("price", _price)
+WORKERS = Kind("workers", _workers)
 TEXTS = Kind("texts", _texts)
 WHOLES = Kind("wholes", _wholes)
 HEADERS = Kind("mapping", _headers)

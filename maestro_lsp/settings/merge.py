@@ -12,23 +12,29 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine import (
     MODES,
+    Budget,
     ContextLimits,
     EngineConfig,
     Leases,
     ModelSettings,
     NotConfigured,
     Safety,
+    WorkerSettings,
     catalogue,
+    cut,
 )
+from maestro_lsp.settings.keys import is_variable_name, key_named
 from maestro_lsp.settings.table import KEYS, SECTIONS, InWorkspace, Key, nearest_key
+from maestro_lsp.settings.workers import read_workers
 
 WORKSPACE_FILE = Path(".maestro", "config.yaml")
 _MAX_BYTES = 256 * 1024
@@ -40,8 +46,8 @@ OTHER_VARIABLES = (
 )
 
 _SHORT_IN_WORKSPACE = {"context_tokens": "llm.context_tokens"}
-_VARIABLE = re.compile(r"[A-Z][A-Z0-9]{0,11}|_*[A-Z][A-Z0-9]*(_[A-Z0-9]+){1,8}")
 _EDITORS_OWN = frozenset({"trace", "trusted"})
+THRESHOLDS = ("warn", "prompt", "force", "exhausted")
 
 
 class Source(IntEnum):
@@ -166,7 +172,7 @@ class _Merge:
 
     def _unknown(self, name: str, origin: Origin) -> None:
         near = nearest_key(name)
-        shown = {"key": _shown(name, origin)[:80], "place": _place(origin)}
+        shown = {"key": cut(_shown(name, origin), 80), "place": _place(origin)}
         if near is None:
             self.notice("unknown_key", **shown)
         else:
@@ -219,7 +225,9 @@ class _Merge:
         return self.origins.get(name, Origin(Source.DEFAULT)).source
 
     def _tighten(self, key: Key, value: Any, origin: Origin) -> None:
-        """``deny`` grows; ``mode`` only becomes stricter, and never against the command line."""
+        """``deny`` grows, a budget shrinks; ``mode`` only becomes stricter, and never against the command
+        line.
+        """
         try:
             read = key.kind.read(value)
         except ValueError:
@@ -229,16 +237,25 @@ class _Merge:
             mine = self.values.get("deny", ())
             self.values["deny"] = (*mine, *(entry for entry in read if entry not in mine))
             self.origins.setdefault("deny", origin)
+        elif key.name.startswith("budget."):
+            self._tighten_budget(key, read, origin)
         elif MODES.index(read) >= MODES.index(self.values.get("mode", EngineConfig().mode)):
             if read != self.values.get("mode", EngineConfig().mode):
                 self.notice("looser", key=key.name, place=origin.place)
         elif self._strength("mode") is not Source.COMMAND:
             self.values["mode"], self.origins["mode"] = read, origin
 
+    def _tighten_budget(self, key: Key, read: float, origin: Origin) -> None:
+        mine = self.values.get(key.name)
+        if mine is None or read < mine:
+            self.values[key.name], self.origins[key.name] = read, origin
+        elif read > mine:
+            self.notice("looser", key=key.name, place=origin.place)
+
     def loaded(self, environ: Mapping[str, str], trusted: bool | None) -> Loaded:
         """The merged configuration, with the key that belongs to it."""
         parts: dict[str, dict[str, Any]] = {
-            section: {} for section in ("", "llm", "safety", "context", "leases")
+            section: {} for section in ("", "llm", "safety", "context", "leases", "budget")
         }
         for name, value in self.values.items():
             path = KEYS[name].field
@@ -246,22 +263,58 @@ class _Merge:
             section, _, leaf = path.rpartition(".")
             parts[section][leaf] = value
         parts["llm"]["api_key"] = self._api_key(environ)
+        parts[""]["workers"] = self._workers(parts, environ)
         config = EngineConfig(
             **parts[""],
+            budget=Budget(**parts["budget"]),
             llm=ModelSettings(**parts["llm"]),
             safety=Safety(**parts["safety"]),
-            context=ContextLimits(**parts["context"]),
+            context=self._context(parts["context"]),
             leases=Leases(**parts["leases"]),
             trusted=trusted,
         )
+        if config.budget.cost is not None and not any(w.llm.price for w in config.model_workers):
+            self.notice("cost_without_price", key=_shown("budget.cost", self.origins["budget.cost"]))
         return Loaded(config, tuple(self.notices), self.origins)
+
+    def _workers(
+        self, parts: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]
+    ) -> tuple[WorkerSettings, ...]:
+        """The listed workers. A server that a stronger source names is meant for every job: then they serve
+        only those who name them.
+        """
+        entries = parts[""].get("workers", ())
+        if not entries:
+            return ()
+        origin = self.origins["llm.workers"]
+        workers = read_workers(
+            entries,
+            parts["llm"],
+            named=_shown("llm.workers", origin),
+            place=_place(origin),
+            key_of=partial(key_named, environ),
+            note=self.notice,
+        )
+        if self._strength("llm.endpoint") > origin.source:
+            workers = tuple(replace(worker, roles=()) for worker in workers)
+        return workers
+
+    def _context(self, values: Mapping[str, Any]) -> ContextLimits:
+        """The context's numbers; thresholds out of order are worth one word and count as not set."""
+        limits = ContextLimits(**values)
+        if limits.in_order:
+            return limits
+        self.notice("context_order")
+        for name in THRESHOLDS:
+            self.origins.pop(f"context.{name}", None)
+        return ContextLimits(**{name: value for name, value in values.items() if name not in THRESHOLDS})
 
     def _api_key(self, environ: Mapping[str, str]) -> str:
         """The key from the variable that the stronger source names."""
         named = self.values.get("llm.api_key_env", "")
-        mine = environ.get(API_KEY, "").strip()
+        mine = key_named(environ, API_KEY)
         if named and (self.origins["llm.api_key_env"].source >= Source.ENVIRONMENT or not mine):
-            if key := environ.get(named, "").strip():
+            if key := key_named(environ, named):
                 self.origins["llm.api_key"] = Origin(Source.ENVIRONMENT, named)
                 return key
             if is_variable_name(named):
@@ -271,11 +324,6 @@ class _Merge:
         if mine:
             self.origins["llm.api_key"] = Origin(Source.ENVIRONMENT, API_KEY)
         return mine
-
-
-def is_variable_name(name: str) -> bool:
-    """Whether a text is surely the name of a variable, not a key that was pasted in its place."""
-    return _VARIABLE.fullmatch(name) is not None
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from enum import StrEnum
 
@@ -14,11 +14,15 @@ from maestro_lsp.settings.kinds import (
     HEADERS,
     MAPPING,
     NUMBER,
+    POSITIVE,
+    PRICE,
     SHARE,
     TEXT,
     TEXTS,
+    TRUTH,
     WHOLE,
     WHOLES,
+    WORKERS,
     Kind,
     choice,
 )
@@ -75,19 +79,43 @@ _TABLE = (
     _key("llm.retry.max_attempts", WHOLE, "llm.max_attempts"),
     _key("llm.retry.backoff_ms", WHOLES, "llm.backoff_ms"),
     _key("llm.retry.retryable_status", WHOLES, "llm.retryable_status"),
+    _key("llm.retry.requeue_s", POSITIVE, "llm.requeue_s"),
+    _key("llm.retry.requeue_cap_s", POSITIVE, "llm.requeue_cap_s"),
+    _key("llm.retry.max_requeues", WHOLE, "llm.max_requeues"),
     _key("llm.temperature", NUMBER),
     _key("llm.max_tokens", COUNT),
     _key("llm.headers", HEADERS),
     _key("llm.extra_body", MAPPING),
-    _key("llm.workers", ANYTHING, None),
+    _key("llm.price", PRICE),
+    _key("llm.workers", WORKERS, "workers"),
     *_numbers("safety", Safety()),
     *_numbers("context", ContextLimits()),
     *_numbers("leases", Leases()),
-    *(_key(f"budget.{name}", ANYTHING, None) for name in ("tokens", "calls", "minutes", "cost")),
+    _key("budget.tokens", COUNT, workspace=_TIGHTER),
+    _key("budget.calls", COUNT, workspace=_TIGHTER),
+    _key("budget.minutes", POSITIVE, workspace=_TIGHTER),
+    _key("budget.cost", POSITIVE, workspace=_TIGHTER),
     _key("mcp.servers", ANYTHING, None),
 )
 KEYS: Mapping[str, Key] = {key.name: key for key in _TABLE}
 """Every key of ``interface.md`` ("Configuration"), and the numbers of ``engine.core.limits``."""
+
+WORKER_KEYS: Mapping[str, Key] = {
+    key.name: key
+    for key in (
+        *(
+            Key(name, kind, name)
+            for name, kind in (("id", TEXT), ("roles", TEXTS), ("max_concurrency", COUNT))
+        ),
+        *(Key(name, TRUTH, name) for name in ("vlm", "enabled")),
+        *(
+            replace(key, name=key.name.removeprefix("llm."), field=key.field.removeprefix("llm."))
+            for key in _TABLE
+            if key.field is not None and key.field.startswith("llm.")
+        ),
+    )
+}
+"""Every key of an entry of ``llm.workers``: what ``llm`` has, and a worker's own."""
 
 SECTIONS = frozenset(
     name.rsplit(".", depth)[0] for name in KEYS for depth in (1, 2) if name.count(".") >= depth

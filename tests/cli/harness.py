@@ -37,6 +37,7 @@ class Cli:
             "HOME": str(self.home),
             "XDG_CONFIG_HOME": str(self.home / ".config"),
             "MAESTRO_STATE_DIR": str(self.state),
+            "MAESTRO_PIECE": "general",
             "LC_ALL": "C.UTF-8",
             "TERM": "dumb",
         }

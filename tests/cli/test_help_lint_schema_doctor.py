@@ -15,9 +15,9 @@ from tests.cli.test_mistakes import FAULTY
 ROOT = Path(__file__).resolve().parents[2]
 VERBS = (
     *("run", "jobs", "show", "answer", "decide", "comment", "brief", "cancel", "retry", "resolve", "changes"),
-    *("rules", "trust", "pieces", "worker", "lint", "schema", "doctor", "demo"),
+    *("revert", "export", "prune", "rules", "trust", "pieces", "worker", "lint", "schema", "doctor", "demo"),
 )
-LATER = ("mcp", "acp", "export", "prune", "revert", "--tcp")
+LATER = ("mcp", "acp", "--tcp")
 
 
 @pytest.mark.parametrize("locale", ["C.UTF-8", "ja_JP.UTF-8"])
@@ -107,7 +107,8 @@ def test_lint_json_has_ranges_and_messages_as_the_protocol(cli: Cli) -> None:
 def test_lint_without_files_checks_everything_that_can_be_found(cli: Cli) -> None:
     clean = cli("lint")
     assert (clean.returncode, clean.stderr) == (0, "")
-    assert clean.stdout.startswith("files: 3, errors: 0")
+    shipped = len(list((ROOT / "pieces").glob("*.yaml")))
+    assert clean.stdout.startswith(f"files: {shipped}, errors: 0")
     mine = cli.workspace / ".maestro" / "pieces"
     mine.mkdir(parents=True)
     (mine / "broken.yaml").write_text(FAULTY, "utf-8")
@@ -180,6 +181,28 @@ def test_doctor_finds_what_would_fail(
     assert done.returncode == 1
     assert sentence in done.stdout
     assert "sk-wrong" not in done.stdout
+
+
+def test_doctor_looks_at_every_worker_and_one_that_nobody_needs_stops_nothing(cli: Cli) -> None:
+    key = "sk-of-the-second-0123456789"
+    with serve_in_thread([]) as main, serve_in_thread([], options=ServerOptions(api_key=key)) as second:
+        cli.user_file.write_text(
+            "llm:\n  workers:\n"
+            f"  - {{id: first, endpoint: '{main.base_url}', model: scripted, roles: [main]}}\n"
+            f"  - {{id: second, endpoint: '{second.base_url}', api_key_env: KEY_2,\n"
+            "     headers: {x-a: hidden-1}}\n"
+            "  - {id: gone, endpoint: 'http://127.0.0.1:9/v1'}\n"
+            "budget: {cost: 1}\n",
+            "utf-8",
+        )
+        done = cli("doctor", env={"KEY_2": key})
+    assert done.returncode == 0, done.stdout
+    assert "llm.workers = first, second, gone (from" in " ".join(done.stdout.split())
+    for line in ("· Worker first (main):", "· Worker second (only when named):", "! "):
+        assert line in done.stdout
+    assert "✓ It has the model scripted." in done.stdout
+    assert "“budget.cost” has no effect" in done.stdout
+    assert key not in done.stdout and "hidden-1" not in done.stdout
 
 
 def test_doctor_finds_a_refused_connection(cli: Cli) -> None:

@@ -44,7 +44,7 @@ def test_a_task_runs_to_its_end_and_shows_progress_text_result_and_cost(cli: Cli
         done = served(cli, server)("run", "--trust", "write hello.txt")
     assert (done.returncode, done.stderr) == (0, "")
     shown = done.stdout
-    assert "No piece was named: `general` is used." in shown
+    assert "piece general" in shown and "No piece was named" not in shown
     assert shown.count("I shall write it.") == 1
     assert [line for line in shown.splitlines() if line.startswith(("▸", "  ·", "  ✓"))] == [
         "▸ work",
@@ -55,12 +55,56 @@ def test_a_task_runs_to_its_end_and_shows_progress_text_result_and_cost(cli: Cli
     assert (cli.workspace / "hello.txt").read_text() == "hi\n"
 
 
-def test_a_named_piece_is_not_called_the_default(cli: Cli) -> None:
+def test_model_chooses_among_the_listed_workers_and_a_busy_server_is_told(cli: Cli) -> None:
+    def busy_first(request: ScriptRequest) -> ScriptReply:
+        return ScriptReply(status=429) if request.number == 1 else DONE
+
+    with serve_in_thread([]) as main, serve_in_thread(busy_first) as other:
+        cli.user_file.write_text(
+            "llm:\n  retry: {max_attempts: 0, requeue_s: 0.05}\n  workers:\n"
+            f"  - {{id: first, endpoint: '{main.base_url}', model: scripted, roles: [main]}}\n"
+            f"  - {{id: coder, endpoint: '{other.base_url}', model: coder-7b}}\n",
+            "utf-8",
+        )
+        done = cli("run", "--piece", "chat", "--model", "coder", "what is this?")
+        wrong = cli("run", "--piece", "chat", "--model", "gpt", "what is this?")
+        assert (len(main.requests), len(other.requests)) == (0, 2)
+    assert done.returncode == 0, done.stderr
+    assert "coder-7b" in done.stdout
+    assert "… The model server takes no more requests for now" in done.stdout
+    assert wrong.returncode == 2
+    assert "The model gpt is none of your workers. Name one of these: first, scripted, " in wrong.stderr
+
+
+def test_a_named_piece_wins_over_the_configured_one(cli: Cli) -> None:
     with serve_in_thread([DONE]) as server:
         done = served(cli, server)("run", "--piece", "chat", "what is this?")
     assert done.returncode == 0
-    assert "No piece was named" not in done.stdout
     assert "piece chat" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("locale", "answer", "told"),
+    [
+        ("C.UTF-8", "chat", ["No piece was named", "piece –", "piece chat, chosen for this task"]),
+        ("C.UTF-8", "dance", ["piece general, since none could be chosen: the model named none"]),
+        ("ja_JP.UTF-8", "chat", ["タスクに合うものを選びます。", "ピース chat（このタスクのために選択）"]),
+        ("ja_JP.UTF-8", "", ["ピース general（モデルが何も答えず選べませんでした）"]),
+    ],
+)
+def test_where_no_piece_is_named_one_is_chosen_and_the_person_is_told(
+    cli: Cli, locale: str, answer: str, told: list[str]
+) -> None:
+    del cli.env["MAESTRO_PIECE"]
+
+    def script(request: ScriptRequest) -> ScriptReply:
+        return DONE if request.tool_names else ScriptReply(text=answer)
+
+    with serve_in_thread(script) as server:
+        done = served(cli, server)("run", "what is this?", env={"LC_ALL": locale})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [text for text in told if text not in done.stdout] == [], done.stdout
+    assert cli.job()["piece"] == ("chat" if answer == "chat" else "general")
 
 
 def test_the_workspace_is_named_by_w_and_the_instruction_may_come_on_stdin(cli: Cli, tmp_path: Path) -> None:
@@ -316,7 +360,7 @@ def test_everything_is_said_in_japanese_in_a_japanese_terminal(cli: Cli) -> None
     with serve_in_thread(writes) as server:
         done = served(cli, server)("run", "--mode", "ask", "hello.txt を書いて")
     assert done.returncode == 3
-    assert "ピースの指定がないので `general` を使います。" in done.stdout
+    assert "ピース general" in done.stdout
     assert "答えるには: maestro-lsp decide" in done.stdout
     assert "Mode ask" not in done.stdout
 

@@ -123,7 +123,7 @@ def test_show_tells_movements_decisions_and_the_result_after_the_end(cli: Cli) -
     work(cli)
     page = cli("show", cli.job()["jobId"]).stdout
     assert "Movements\n  work → ASK  iterations: 1\n  work → COMPLETE" in page
-    assert "Decided\n  Which colour? — answered by cli: green\n" in page
+    assert "Decided\n  Which colour? — answered by cli: green  20" in page
     assert page.endswith("Result\n  Fine.\n")
 
 
@@ -265,6 +265,30 @@ def test_changes_shows_the_diff_and_whether_somebody_changed_the_file_since(cli:
 def test_a_job_without_changes_says_so(cli: Cli) -> None:
     cli("run", "one")
     assert "changed no files" in cli("changes", cli.job()["jobId"]).stdout
+    done = cli("revert", cli.job()["jobId"])
+    assert (done.returncode, done.stdout.startswith("There is nothing to put back")) == (0, True)
+
+
+def test_revert_puts_back_what_nobody_touched_since_and_tells_the_rest(cli: Cli) -> None:
+    cli("trust")
+    cli("run", "please write")
+    job = cli.job()["jobId"]
+    file = cli.workspace / "hello.txt"
+    file.write_text("other\n")
+    done = cli("revert", job)
+    assert (done.returncode, done.stdout) == (1, "left  hello.txt: changed since the job left it\n")
+    told = json.loads(cli("revert", job, "--json", env={"LC_ALL": "ja_JP.UTF-8"}).stdout)
+    assert told == {
+        "reverted": [],
+        "kept": [{"path": "hello.txt", "reason": "changed", "text": "ジョブの後に変更されています"}],
+    }
+    file.write_text("hi\n")
+    done = cli("revert", job, "./hello.txt")
+    assert (done.returncode, done.stdout) == (0, "put back  hello.txt\n") and not file.exists()
+    done = cli("revert", job)
+    assert (done.returncode, done.stdout) == (0, "left  hello.txt: was put back before\n")
+    done = cli("revert", job, "/etc/passwd")
+    assert (done.returncode, one_sentence(done.stderr)[:31]) == (2, "/etc/passwd is not in the works")
 
 
 def test_trust_is_stored_for_the_folder_and_can_be_taken_back(cli: Cli) -> None:
@@ -295,8 +319,8 @@ def test_pieces_are_listed_with_source_and_what_they_hide_and_those_of_the_works
     piece(cli.workspace / ".maestro" / "pieces", "general")
     piece(cli.user_file.parent / "pieces", "mine", "name: mine\n")
     listed = cli("pieces").stdout
-    assert "general  shipped  " in listed
-    assert "mine     yours    " in listed and "; `maestro-lsp lint " in listed
+    sources = {tuple(line.split()[:2]) for line in listed.splitlines()}
+    assert {("general", "shipped"), ("mine", "yours")} <= sources and "; `maestro-lsp lint " in listed
     cli("trust")
     [general] = [p for p in json.loads(cli("pieces", "--json").stdout)["pieces"] if p["name"] == "general"]
     assert (general["source"], general["shadows"]) == ("workspace", ["shipped"])

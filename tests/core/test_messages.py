@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.messages import encode_assistant, encode_message, encode_tool_result, heal
+from engine.core.messages import encode_assistant, encode_message, encode_thought, encode_tool_result, heal
 from engine.core.reply import Reply, ToolCall
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -14,7 +14,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
 def test_text_is_sent_as_it_is_compact_and_unescaped() -> None:
     assert encode_message("user", '日本\n"x"') == '{"role":"user","content":"日本\\n\\"x\\""}'.encode()
-    assert encode_tool_result("c1", "") == b'{"role":"tool","tool_call_id":"c1","content":""}'
+    assert encode_tool_result("c1", "x") == b'{"role":"tool","tool_call_id":"c1","content":"x"}'
     assert encode_assistant(Reply(text="hi", reasoning="hm")) == b'{"role":"assistant","content":"hi"}'
 
 
@@ -52,6 +52,29 @@ def test_an_empty_message_is_refused_here_and_not_by_the_server(text: str) -> No
         encode_assistant(Reply(text=text))
 
 
+def test_a_result_without_a_text_says_so() -> None:
+    for text in ("", " \n"):
+        assert json.loads(encode_tool_result("c", text))["content"] == "(nothing)"
+
+
+def test_what_a_server_keeps_on_a_call_goes_back_with_it() -> None:
+    call = ToolCall("c", "Read", {}, "{}", extra={"google": {"thought_signature": "sig=="}})
+    (sent,) = json.loads(encode_assistant(Reply(calls=(call,))))["tool_calls"]
+    assert sent["extra_content"] == {"google": {"thought_signature": "sig=="}}
+
+
+@pytest.mark.parametrize(
+    ("reply", "kept"),
+    [
+        (Reply(text="x"), b""),
+        (Reply(text="x", reasoning="hm"), b'{"reasoning":"hm"}'),
+        (Reply(reasoning="hm", thought={"reasoning_content": " hm "}), b'{"reasoning_content":" hm "}'),
+    ],
+)
+def test_reasoning_is_kept_beside_the_message_as_the_server_gave_it(reply: Reply, kept: bytes) -> None:
+    assert encode_thought(reply) == kept
+
+
 @given(ANY_TEXT)
 def test_lone_surrogates_are_healed_and_all_else_stays(text: str) -> None:
     healed = heal(text)
@@ -61,7 +84,7 @@ def test_lone_surrogates_are_healed_and_all_else_stays(text: str) -> None:
         char for char in kept if char != "\ufffd" and char < "\U00010000"
     ]
     assert heal(healed) == healed
-    assert json.loads(encode_tool_result("c", text))["content"] == healed
+    assert json.loads(encode_tool_result("c", text))["content"] == (healed if text.strip() else "(nothing)")
 
 
 def test_a_surrogate_pair_becomes_its_character() -> None:

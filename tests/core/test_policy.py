@@ -247,6 +247,7 @@ def test_the_allowed_commands_of_a_piece_count_only_in_a_trusted_workspace() -> 
     assert decide(bash("ls"), stance("plan", "A", False, permissions=mine)).decision is Choice.DENY
 
 
+@pytest.mark.fault("C: ignore rules differ per tool")
 def test_a_command_that_names_a_secret_is_asked_about_even_in_mode_all() -> None:
     assert decide(bash("cat .env | sort > x"), stance("all", "A")).decision is Choice.ASK
     assert decide(bash("cat .env"), stance("plan", "A")).decision is Choice.DENY

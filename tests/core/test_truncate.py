@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.truncate import (
+    cut,
     estimate_tokens,
     first_characters,
     fit_head,
@@ -15,6 +16,7 @@ from engine.core.truncate import (
     fit_tail,
     grapheme_ceil,
     grapheme_floor,
+    graphemes,
     quarter_tokens,
 )
 
@@ -138,3 +140,29 @@ def test_a_grapheme_longer_than_the_look_back_still_lets_the_cut_move_on() -> No
     zalgo = "a" + "\u0301" * 5000
     head, rest = fit_head(zalgo, 100)
     assert head and head + rest == zalgo
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "short"),
+    [
+        ("日本語", 3, "日本語"),
+        ("日本語です", 3, "日本…"),
+        ("x" + FAMILY * 2, 5, "x…"),
+        ("🇯🇵🇫🇷🇩🇪", 4, "🇯🇵…"),
+        ("か\u3099か\u3099か\u3099", 4, "か\u3099…"),
+        (FAMILY, 1, "…"),
+    ],
+)
+def test_a_short_form_ends_with_an_ellipsis_between_two_graphemes(text: str, limit: int, short: str) -> None:
+    assert cut(text, limit) == short
+
+
+@given(TEXTS)
+def test_graphemes_are_the_whole_text(text: str) -> None:
+    assert "".join(graphemes(text)) == text
+
+
+def test_a_run_of_flags_longer_than_the_look_back_is_cut_between_flags() -> None:
+    flags = "🇯🇵" * 1000
+    for index in (513, 601, 1023):
+        assert grapheme_floor(flags, index) == index - 1 and grapheme_ceil(flags, index) == index + 1

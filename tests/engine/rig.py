@@ -15,7 +15,7 @@ from engine.config import EngineConfig, ModelSettings
 from engine.core.jobs import ENDED, PARKED, JobStatus
 from engine.core.limits import Leases
 from engine.core.views import JobDetail, Request
-from engine.llm.scripted import ScriptedServer
+from engine.llm.scripted import ScriptedServer, ServerOptions
 from engine.service import Extras, Service
 
 DEADLINE_S = 10.0
@@ -103,23 +103,30 @@ async def rig(
     pieces: dict[str, str] | None = None,
     extras: Extras = NO_EXTRAS,
     start_engine: bool = True,
+    server: ServerOptions | None = None,
+    llm: dict[str, Any] | None = None,
     **config: Any,
 ) -> AsyncIterator[Rig]:
-    """A whole engine in ``tmp_path``; ``pieces`` are written to the workspace, which is trusted."""
+    """A whole engine in ``tmp_path``; ``pieces`` are written to the workspace, which is trusted. ``llm`` are
+    other settings of its model.
+    """
     workspace = tmp_path / "work"
     (workspace / ".maestro" / "pieces").mkdir(parents=True)
     for name, text in (pieces or {}).items():
         (workspace / ".maestro" / "pieces" / f"{name}.yaml").write_text(text, "utf-8")
-    async with ScriptedServer(script) as server:
+    async with ScriptedServer(script, options=server) as model:
         settings = EngineConfig(
-            llm=ModelSettings(endpoint=server.base_url, model="scripted", backoff_ms=(1, 1, 1)),
+            llm=ModelSettings(
+                **{"endpoint": model.base_url, "model": "scripted", "backoff_ms": (1, 1, 1), **(llm or {})}
+            ),
+            piece="general",
             trusted=True,
             leases=replace(Leases(), poll_s=0.02, recover_s=0.1),
         )
         settings = replace(settings, **config)
         client = Client(workspace, settings, by="test", store_file=tmp_path / "state" / "store.db")
         await client.open()
-        it = Rig(client, workspace, settings, server, extras)
+        it = Rig(client, workspace, settings, model, extras)
         if start_engine:
             await it.engine()
         try:

@@ -46,6 +46,10 @@ movements:
     rules: []
 """
 
+ONE_CONVERSATION = PIECE.replace(
+    "initial_movement", "conversation: continue\nresume: continue\ninitial_movement"
+)
+
 FORKER = """
 import asyncio, json, os, signal, sys
 from pathlib import Path
@@ -172,7 +176,7 @@ def check_messages(body: dict[str, Any]) -> None:
         assert message["role"] == "tool" or got == wanted, messages
 
 
-async def check(it: Rig, job: str, asked: Counter[str]) -> None:
+async def check(it: Rig, job: str, asked: Counter[str], going_on: bool) -> None:
     detail = await it.client.show(job)
     assert (detail.status, detail.result) == ("succeeded", "all done")
     assert (it.workspace / "a.txt").read_text() == "two\n"
@@ -188,14 +192,16 @@ async def check(it: Rig, job: str, asked: Counter[str]) -> None:
     events = await it.client.events(job)
     assert [e["seq"] for e in events] == list(range(1, len(events) + 1))
     kinds = Counter(e["kind"] for e in events)
-    assert (kinds["transition"], kinds["tool_result"], kinds["request"]) == (1, 4, 4), kinds
+    results = 5 if going_on else 4  # the answer is one, where the conversation goes on
+    assert (kinds["transition"], kinds["tool_result"], kinds["request"]) == (1, results, 4), kinds
     assert events[-1]["kind"] == "status" and events[-1]["to"] == "succeeded"
     lessons = await it.client.db(it.client.store.lessons, detail.task_id)
     assert len(lessons) == 2 and len(set(lessons)) == 2, lessons
     changed = {c.path: c.current_matches for c in await it.client.changes(job)}
+    changed.pop("effects.txt", None)  # a command's own, listed where the engine lived to see its end
     assert changed == {"a.txt": True, "b.txt": True}
     assert all(m.ended_at is not None for m in detail.movements)
-    assert [m.name for m in detail.movements] == ["work", "work", "check"]
+    assert [m.name for m in detail.movements] == ["work", *([] if going_on else ["work"]), "check"]
 
 
 def integrity(path: Path) -> str:
@@ -209,8 +215,11 @@ def integrity(path: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("going_on", [False, True], ids=["prompts rebuilt", "one conversation"])
 @pytest.mark.parametrize("before", [True, False], ids=["before a commit", "after a commit"])
-async def test_killed_anywhere_a_job_ends_as_if_nothing_had_happened(tmp_path: Path, before: bool) -> None:
+async def test_killed_anywhere_a_job_ends_as_if_nothing_had_happened(
+    tmp_path: Path, before: bool, going_on: bool
+) -> None:
     leases = replace(Leases(), poll_s=0.02, recover_s=0.02)
     forker = await Forker.start()
     try:
@@ -218,7 +227,12 @@ async def test_killed_anywhere_a_job_ends_as_if_nothing_had_happened(tmp_path: P
             folder = tmp_path / str(n)
             folder.mkdir()
             async with rig(
-                folder, script, pieces={"steps": PIECE}, start_engine=False, mode="ask", leases=leases
+                folder,
+                script,
+                pieces={"steps": ONE_CONVERSATION if going_on else PIECE},
+                start_engine=False,
+                mode="ask",
+                leases=leases,
             ) as it:
                 (it.workspace / "a.txt").write_text("one\n")
                 job = await it.start(piece="steps")
@@ -235,12 +249,12 @@ async def test_killed_anywhere_a_job_ends_as_if_nothing_had_happened(tmp_path: P
                         with suppress(ProcessLookupError):  # the last commit may have been the n-th
                             os.kill(forker.pid, signal.SIGKILL)
                         await ended
-                        await check(it, job, asked)
+                        await check(it, job, asked, going_on)
                         assert n > 20, "too few commits for this job: is every step journalled?"
                         return
                     await it.engine()
                     await it.until(job, lambda d: d.status == "succeeded")
-                    await check(it, job, asked)
+                    await check(it, job, asked, going_on)
                     await it.stop()
                 except BaseException as error:
                     error.add_note(f"killed at commit {n}")

@@ -10,6 +10,7 @@ import pytest
 
 from engine.core.errors import FaultyPiece, NotFound, NotTrusted
 from engine.core.piece import collect_piece_transition_targets, conversation_into, is_verify, piece_hash
+from engine.core.toolnames import BUILTIN_NAMES
 from engine.loader import PieceDirs, check_text, default_dirs, list_pieces, load_piece, shipped_folder
 from engine.yaml_tree import MAX_BYTES
 
@@ -259,20 +260,28 @@ SHIPPED = PieceDirs(shipped=shipped_folder())
 
 
 def test_the_shipped_pieces_have_no_problems() -> None:
-    entries = list_pieces(SHIPPED, TOOLS)
-    assert {"general", "chat", "code"} <= {entry.name for entry in entries}
+    entries = list_pieces(SHIPPED, BUILTIN_NAMES)
+    assert {entry.name for entry in entries} == {
+        "chat",
+        "code",
+        "general",
+        "parallel",
+        "piece-builder",
+        "research",
+        "review",
+    }
     assert [(entry.name, entry.problems) for entry in entries if entry.problems] == []
 
 
 def test_the_shipped_files_validate_as_open_documents_too() -> None:
     for path in shipped_folder().glob("*.yaml"):
-        assert check_text(path.read_text(encoding="utf-8"), str(path), TOOLS).problems == ()
+        assert check_text(path.read_text(encoding="utf-8"), str(path), BUILTIN_NAMES).problems == ()
 
 
 def test_general_is_one_movement_with_all_tools_that_ends_by_complete() -> None:
-    piece = load_piece("general", SHIPPED, TOOLS).piece
+    piece = load_piece("general", SHIPPED, BUILTIN_NAMES).piece
     (work,) = piece.movements
-    assert (work.edit, work.rules, set(work.allowed_tools)) == (True, (), TOOLS)
+    assert (work.edit, work.rules, set(work.allowed_tools)) == (True, (), TOOLS | {"GitCommit"})
     assert collect_piece_transition_targets(piece) == ()
 
 

@@ -13,7 +13,7 @@ from engine.llm.normalise import CallIds
 from engine.llm.reader import ReplyReader, UnusableReply
 from engine.llm.sse import Event, EventDecoder
 
-KNOWN = frozenset({"Read", "Bash"})
+KNOWN: dict[str, dict[str, Any]] = {"Read": {}, "Bash": {}}
 TEXT = st.text(st.sampled_from("ab \n<>/think日😀é{}\"'\r") | st.characters(codec="utf-8"), max_size=30)
 PIECES = st.lists(
     st.one_of(

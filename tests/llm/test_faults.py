@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.core.errors import ContextOverflow, ModelFault, NotConfigured
-from engine.llm.endpoint import parse_endpoint
+from engine.endpoint import parse_endpoint
 from engine.llm.faults import HttpError, http_fault, retry_wait, stream_fault
 from engine.llm.ids import looks_random, random_id
 from engine.llm.request import retry_after_s

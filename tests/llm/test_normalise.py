@@ -14,7 +14,7 @@ from engine.llm.normalise import CallIds
 from engine.llm.reader import ReplyReader, UnusableReply
 from engine.llm.scripted.strict import fault_of
 
-KNOWN = frozenset({"Read", "Bash", "Glob", "Write"})
+KNOWN: dict[str, dict[str, Any]] = {name: {} for name in ("Read", "Bash", "Glob", "Write")}
 
 
 def ids() -> CallIds:
@@ -45,7 +45,7 @@ def dump(value: Any) -> str:
     return text if text.isprintable() else json.dumps(value)
 
 
-def read(body: bytes, known: frozenset[str] = KNOWN) -> tuple[list[Delta], Reply]:
+def read(body: bytes, known: dict[str, dict[str, Any]] = KNOWN) -> tuple[list[Delta], Reply]:
     reader = ReplyReader(known)
     deltas = reader.feed(body)
     rest, reply = reader.end(ids())
@@ -230,12 +230,57 @@ FRAGMENTS: dict[str, tuple[list[Any], list[tuple[str, str, Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", FRAGMENTS)
+SITUATIONS = {
+    "index missing, one call": pytest.mark.fault("A: index missing in a streamed tool call"),
+    "index missing, two calls with ids": pytest.mark.fault("A: index missing in a streamed tool call"),
+    "index missing, two calls in one chunk without ids": pytest.mark.fault(
+        "A: index missing in a streamed tool call", neighbour=True
+    ),
+    "every call has index 0, streamed, ids differ": pytest.mark.fault(
+        "A: index missing in a streamed tool call", neighbour=True
+    ),
+    "index without id (Ollama)": pytest.mark.fault("A: first delta has index but no id"),
+    "name and id once, then empty": pytest.mark.fault("A: name and id only once, then empty strings"),
+    "name and id null in continuations": pytest.mark.fault(
+        "A: name and id only once, then empty strings", neighbour=True
+    ),
+    "arguments are an object, no id, no type": pytest.mark.fault(
+        "A: arguments is an object, id and type absent"
+    ),
+    "arguments encoded twice": pytest.mark.fault("A: arguments is an object, id and type absent"),
+    "arguments null": pytest.mark.fault("A: arguments is an object, id and type absent"),
+    "arguments empty": pytest.mark.fault("A: arguments is an object, id and type absent"),
+    "arguments absent": pytest.mark.fault("A: arguments is an object, id and type absent", neighbour=True),
+    "no function level": pytest.mark.fault("A: arguments is an object, id and type absent", neighbour=True),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SITUATIONS.get(name, ())) for name in FRAGMENTS])
 def test_fragments_of_calls_find_their_call(name: str) -> None:
     chunks, expected = FRAGMENTS[name]
     assert calls(stream(*chunks)) == expected
 
 
+def test_what_comes_empty_changes_nothing_of_what_came_before() -> None:
+    clean = stream(*FRAGMENTS["clean"][0])
+    for name in ("name and id once, then empty", "name and id null in continuations"):
+        assert stream(*FRAGMENTS[name][0]).calls == clean.calls
+
+
+@pytest.mark.fault("A: arguments is an object, id and type absent")
+@pytest.mark.parametrize(
+    "given", [{"pattern": "*.py"}, '{"pattern":"*.py"}', json.dumps('{"pattern":"*.py"}')]
+)
+def test_a_body_with_arguments_in_any_form_gives_one_call_whose_history_is_a_text(given: Any) -> None:
+    _, reply = read(
+        body({"content": None, "tool_calls": [{"function": {"name": "Glob", "arguments": given}}]})
+    )
+    (sent,) = json.loads(encode_assistant(reply))["tool_calls"]
+    assert calls(reply) == [("made1", "Glob", {"pattern": "*.py"})]
+    assert (sent["type"], sent["function"]["arguments"]) == ("function", '{"pattern":"*.py"}')
+
+
+@pytest.mark.fault("A: finish says stop, but there are tool calls")
 @pytest.mark.parametrize("name", FRAGMENTS)
 @pytest.mark.parametrize("finish", ["stop", None])
 def test_the_presence_of_calls_decides_not_the_finish_reason(name: str, finish: str | None) -> None:
@@ -315,6 +360,8 @@ USAGE = {"prompt_tokens": 100, "completion_tokens": 5, "prompt_tokens_details": 
 COUNTED = CallUsage(100, 5, 80)
 
 
+@pytest.mark.fault("A: usage-only last chunk")
+@pytest.mark.fault("A: usage that cannot be trusted")
 @pytest.mark.parametrize(
     ("chunks", "usage"),
     [
@@ -368,6 +415,17 @@ COUNTED = CallUsage(100, 5, 80)
             COUNTED,
         ),
         (
+            [chunk({"content": "h"}), chunk({"content": "i"}, usage=USAGE), chunk(finish="stop", usage=None)],
+            COUNTED,
+        ),
+        (
+            [
+                chunk({"content": "hi"}, "stop", usage=USAGE),
+                {"choices": [], "usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}},
+            ],
+            COUNTED,
+        ),
+        (
             [chunk({"content": "hi"}, "stop", timings={"cache_n": 80, "prompt_n": 20, "predicted_n": 5})],
             COUNTED,
         ),
@@ -399,6 +457,26 @@ COUNTED = CallUsage(100, 5, 80)
 def test_usage_is_the_largest_that_was_said_wherever_it_was(chunks: list[Any], usage: CallUsage) -> None:
     reply = stream(*chunks, end=None)
     assert (reply.text, reply.usage) == ("hi", usage)
+
+
+@pytest.mark.fault("A: usage-only last chunk", neighbour=True)
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"choices": [{}]},
+        {"choices": [None]},
+        {"choices": {}},
+        {"choices": [{"delta": []}]},
+        {"choices": [{"delta": {"tool_calls": None, "content": None}}]},
+        {"choices": [{"delta": {"tool_calls": [None, {}, {"function": None}]}}]},
+        {},
+        {"object": "chat.completion.chunk", "choices": [], "system_fingerprint": None},
+    ],
+)
+def test_a_strange_last_chunk_takes_nothing_away(last: Any) -> None:
+    call = tool(part('{"path":"x"}', index=0, id="a", name="Read"))
+    reply = stream({"choices": []}, call, chunk(finish="stop"), {**last, "usage": USAGE}, end=None)
+    assert (calls(reply), reply.usage) == ([READ_X], COUNTED)
 
 
 @pytest.mark.parametrize(
@@ -529,7 +607,7 @@ def test_text_about_calls_stays_text(text: str) -> None:
 
 def test_without_tools_the_text_is_never_searched_for_calls() -> None:
     text = '<tool_call>{"name":"Read","arguments":{}}</tool_call>'
-    deltas, reply = read(sse(chunk({"content": text}), "[DONE]"), frozenset())
+    deltas, reply = read(sse(chunk({"content": text}), "[DONE]"), {})
     assert (reply.text, reply.calls, "".join(d.text for d in deltas)) == (text, (), text)
 
 

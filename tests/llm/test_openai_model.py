@@ -134,7 +134,7 @@ async def test_ids_are_unique_although_the_server_counts_them(talk: Callable[...
     assert len(set(ids)) == 6 and all(len(call_id) == 9 and call_id.isalnum() for call_id in ids)
 
 
-async def test_a_random_id_of_the_server_stays_unless_the_conversation_has_it(
+async def test_a_random_id_of_the_server_stays_unless_the_job_has_used_it(
     talk: Callable[..., Talk],
 ) -> None:
     given = "call_Ab3dE5gH1jK2mN4p"
@@ -143,8 +143,7 @@ async def test_a_random_id_of_the_server_stays_unless_the_conversation_has_it(
     async with ScriptedServer(lambda request: ScriptReply(raw_chunks=raw)) as server:
         one = talk(server)
         first = await one.ask()
-        history = (*MESSAGES, encode_assistant(first), encode_tool_result(given, "x"))
-        second = await one.ask(history)
+        second = await one.ask(taken={given})
     assert first.calls[0].call_id == given and second.calls[0].call_id != given
 
 

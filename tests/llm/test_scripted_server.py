@@ -21,6 +21,7 @@ from engine.llm.scripted import (
     say,
     serve_in_thread,
 )
+from engine.llm.scripted.strict import fault_of
 
 SYSTEM = {"role": "system", "content": "You are careful."}
 TOOLS = [{"type": "function", "function": {"name": "Read", "description": "reads", "parameters": {}}}]
@@ -195,6 +196,9 @@ async def test_a_script_without_an_answer_is_an_error_that_nobody_retries(
         ),
         ([user("a"), user("b")], "alternate"),
         ([user(" ")], "empty"),
+        ([user("a"), called("c1", "Read"), result("c1", " ")], "empty"),
+        ([user("a"), called("c 1", "Read"), result("c 1", "x")], "visible characters"),
+        ([user("a"), called("", "Read"), result("", "x")], "visible characters"),
         ([user("a"), {"role": "assistant", "content": ""}, user("b")], "neither content nor tool calls"),
         ([user("a"), {"role": "assistant", "content": "b"}], "assistant's own"),
         ([user("a"), called("c1", "functions.Read"), result("c1", "x")], "not allowed"),
@@ -343,3 +347,8 @@ def test_a_used_port_is_said_at_once() -> None:
         port = int(server.base_url.split(":")[2].split("/")[0])
         with pytest.raises(OSError), serve_in_thread([say("x")], port):
             pass
+
+
+def test_half_a_character_is_no_text_for_a_strict_server() -> None:
+    assert "half a surrogate pair" in (fault_of([user("half \ud83d")]) or "")
+    assert fault_of([user("whole 😀")]) is None

@@ -145,6 +145,7 @@ async def test_a_file_that_was_changed_outside_and_reloaded_is_not_unsaved(file:
     assert await dirty(documents, file)
 
 
+@pytest.mark.fault("C: unsaved buffer lost", neighbour=True)
 async def test_text_that_an_editor_restores_unlike_the_file_is_unsaved(file: Path) -> None:
     documents, uri = Documents(), file.as_uri()
     documents.opened(uri, 1, "restored\n")
@@ -152,6 +153,7 @@ async def test_text_that_an_editor_restores_unlike_the_file_is_unsaved(file: Pat
     assert await dirty(documents, file)
 
 
+@pytest.mark.fault("C: BOM", neighbour=True)
 @pytest.mark.parametrize("on_disk", [b"a\r\nb\r\n", b"\xef\xbb\xbfa\nb\n"])
 async def test_the_style_of_line_ends_and_a_byte_order_mark_are_no_difference(
     file: Path, on_disk: bytes

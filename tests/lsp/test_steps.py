@@ -7,10 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine import JobSummary, UsageView
+from engine import JobSummary, UsageView, catalogue
 from maestro_lsp.steps import (
     Begin,
     Changed,
+    Chosen,
+    Filling,
     Finish,
     Known,
     Offer,
@@ -80,6 +82,15 @@ def test_a_job_that_goes_back_to_the_queue_ends_progress_and_is_told() -> None:
     assert steps(known, moved("queued", "running"))[0] == Begin("j-1:2", "plan")
 
 
+def test_a_job_that_waits_for_a_busy_server_says_so() -> None:
+    known = Known("plan", run=1, token="j-1:1")
+    first, *_, changed = steps(known, moved("running", "queued", reason="rate_limited"))
+    assert first == Finish("j-1:1", "lsp.end.rate_limited")
+    assert changed == Changed("queued", None, "rate_limited")
+    for language in ("en", "ja"):
+        assert catalogue(language)("lsp.end.rate_limited")
+
+
 def test_an_answered_job_asks_no_more() -> None:
     assert steps(Known("plan", run=1), moved("waiting_human", "queued"))[0] == Withdraw()
 
@@ -102,8 +113,31 @@ def test_movements_and_calls_are_progress_told_once() -> None:
     assert steps(known, {**same, "name": "implement"}) == [Report("j-1:1", "implement")]
 
 
+@pytest.mark.parametrize("action", ["warn", "prompt", "force_transition", "exhausted"])
+def test_a_filling_context_is_a_progress_entry(action: str) -> None:
+    known = Known("plan", run=1, token="j-1:1")
+    event = {"kind": "context", "jobId": JOB, "action": action, "ratio": 0.8571}
+    assert steps(known, event) == [Filling("j-1:1", f"lsp.context.{action}", 86)]
+    for language in ("en", "ja"):
+        assert "86 %" in catalogue(language)(f"lsp.context.{action}", percent=86)
+        assert "86 %" in catalogue(language)(f"cli.run.context.{action}", ratio=86)
+
+
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [({"by": "classifier"}, "classifier"), ({"by": "fallback", "failure": "timeout"}, "timeout")],
+)
+def test_a_chosen_piece_is_a_progress_entry_and_changes_the_job(body: dict[str, str], key: str) -> None:
+    event = {"kind": "piece", "jobId": JOB, "piece": "chat", **body}
+    changed = Changed("running", None, None)
+    known = Known(None, run=1, token="j-1:1")
+    assert steps(known, event) == [Chosen("j-1:1", f"chosen.{key}", "chat"), changed]
+    assert steps(Known(None, run=1), event) == [changed]
+
+
 def test_nothing_is_reported_of_a_job_that_does_not_run() -> None:
     known = Known("plan", run=1)
+    assert steps(known, {"kind": "context", "jobId": JOB, "action": "warn", "ratio": 0.7}) == []
     assert steps(known, {"kind": "tool_call", "jobId": JOB, "title": "x"}) == []
     assert steps(known, {"kind": "usage", "jobId": JOB}) == []
 

@@ -181,7 +181,7 @@ async def test_the_person_reads_japanese_where_the_client_speaks_it(place: Place
             assert ends == [{"kind": "end", "message": "回答を待っています"}]
             await it.command("task.answer", jobId=ids["jobId"], text=ANSWER)
             asked = await it.question()
-            assert asked["params"]["message"].endswith("Edit price.py (+1 −1)。許可しますか?")
+            assert asked["params"]["message"].endswith("編集 price.py (+1 −1)。許可しますか?")
             it.choose(asked, "今回だけ許可")
             told = (await it.seen("window/showMessage"))["params"]["message"]
             assert "完了: " in told and told.endswith("1 個のファイルを変更しました。")

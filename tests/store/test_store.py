@@ -16,6 +16,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from engine.core.errors import AlreadySettled, EngineError, IllegalMove, LeaseLost, NotFound, StoreFault
 from engine.core.jobs import ENDED, LEGAL_MOVES, Counters, JobStatus, Owner, TurnState, Usage
+from engine.core.model_choice import Wish
 from engine.core.outcome import PieceRunResult
 from engine.core.records import Intent, Lease, Message, NewJob, NewRequest
 from engine.ids import new_id
@@ -172,10 +173,10 @@ def test_a_parent_wakes_exactly_once_after_its_last_child(store: Store) -> None:
         e for e in store.job_events(parent) if e["kind"] == "status" and e["to"] == "queued" and e["from"]
     ]
     assert len(wakes) == 1
-    assert [line.split("'")[2] for line in store.children_lines(parent)] == [
-        ": succeeded.",
-        ": failed.",
-        ": cancelled. cancelled",
+    assert [(child.status, child.reason) for child in store.children(parent)] == [
+        ("succeeded", ""),
+        ("failed", ""),
+        ("cancelled", "cancelled"),
     ]
 
 
@@ -216,7 +217,7 @@ def test_a_shared_screen_resumes_all_its_jobs_and_only_them(store: Store) -> Non
         park = PieceRunResult(JobStatus.WAITING_HUMAN, resume_movement="a", wait_reason="captcha")
         request = NewRequest(new_id("r"), "captcha", f"captcha:{screen}", {"title": "?"}, screen_key=screen)
         store.settle(claimed(store), park, 5.0 + number, counters=Counters(), request=request)
-    assert store.resolve_screen("s1", "me", 9.0) == [jobs[0], jobs[2]]
+    assert store.resume_captcha_jobs("s1", "me", 9.0) == [jobs[0], jobs[2]]
     assert store.summary(jobs[1]).status == "waiting_human"
 
 
@@ -226,8 +227,28 @@ def test_unknown_things_are_named(store: Store) -> None:
             read("x")
 
 
+def test_jobs_that_want_a_full_worker_are_left_in_their_place(store: Store) -> None:
+    parent = store.submit(new(model="big"), 1.0)[1]
+    plain = store.submit(new(), 2.0)[1]
+    child = store.submit(new(parent_id=parent), 3.0)[1]
+    assert sorted(store.wishes(4.0), key=str) == sorted([Wish("big"), Wish(), Wish(child=True)], key=str)
+    kept = claimed(store, 5.0)
+    assert kept.job_id == parent
+    store.set_worker(kept, "w1", 5.0)
+    store.requeue(kept, 6.0)
+    assert Wish("big", had="w1") in store.wishes(7.0)
+    full = [Wish("big", had="w1"), Wish()]
+    first = store.claim(OWNER, 8.0, 30.0, None, full)
+    assert first is not None and first.job_id == child
+    assert store.claim(OWNER, 8.0, 30.0, None, full) is None
+    rest = [store.claim(OWNER, 9.0, 30.0) for _ in range(2)]
+    assert [job.job_id for job in rest if job] == [plain, parent]
+    assert rest[1] is not None and rest[1].worker == "w1"
+
+
 def test_claiming_uses_the_queue_index(store: Store) -> None:
-    plan = store.db.explain("claim", owner="w", pid=1, start="", boot="", lease_until=1.0, only=None, now=1.0)
+    values = {"owner": "w", "pid": 1, "start": "", "boot": "", "lease_until": 1.0, "only": None, "full": "[]"}
+    plan = store.db.explain("claim", now=1.0, **values)
     assert "jobs_queued" in plan and "SCAN jobs\n" not in plan
 
 
@@ -397,6 +418,12 @@ class Moves(RuleBasedStateMachine):
                 lambda: self.store.settle(lease, result, self.now(), counters=Counters(), request=request),
                 job,
             )
+
+    @rule(job=jobs)
+    def put_off(self, job: str) -> None:
+        if job in self.leases:
+            lease, now = self.leases[job], self.now()
+            self.attempt(lambda: self.store.put_off(lease, now, now + 2.0, Counters(put_off=1)), job)
 
     @rule(job=jobs)
     def answer(self, job: str) -> None:

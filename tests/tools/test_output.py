@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.truncate import estimate_tokens
-from engine.tools.output import Capture, Cleaner, Live, settled
+from engine.tools.output import Capture, Cleaner, Live, Overwriting
+
+
+def overwritten(*pieces: str) -> str:
+    lines = Overwriting()
+    return "".join(lines.feed(piece) for piece in pieces) + lines.final()
+
 
 PARTS = st.lists(
     st.sampled_from(
@@ -48,6 +54,13 @@ def cleaned(*pieces: bytes) -> str:
         (b"bad \xff\xfe bytes", "bad \ufffd\ufffd bytes"),
         (b"nul\0bell\x07", "nul\ufffdbell\ufffd"),
         (b"lone \x1b", "lone \ufffd"),
+        (b"\x1b]8;;https://example.com\x1b\\link\x1b]8;;\x1b\\ after", "link after"),
+        (b"\x1b]8;;https://example.com\x07link\x1b]8;;\x07 after", "link after"),
+        (b"up\x1b[1A\x1b[2K\x1b[1Gdown\x1b[?25h\x1b7\x1b8", "updown"),
+        (b"\x1b[38;2;1;2;3mcolour\x1b[m \x1b[>4;1m\x1bP1$r0m\x1b\\", "colour "),
+        ("\x9b31mC1 \x85".encode(), "\ufffd31mC1 \ufffd"),
+        ("\ufeffBOM".encode(), "BOM"),
+        ("日本語です\n".encode("cp932"), "日本語です\n"),
         ("日本".encode()[:4], "日\ufffd"),
     ],
 )
@@ -69,12 +82,67 @@ def test_nothing_that_steers_a_terminal_is_left(data: bytes) -> None:
     text.encode()
 
 
+@pytest.mark.fault("D: megabytes of output", neighbour=True)
 @pytest.mark.parametrize(
     ("text", "last"),
-    [("10%\r50%\r100%\n", "100%\n"), ("a\rb", "b"), ("done\r", "done"), ("no\n", "no\n"), ("\r\r", "")],
+    [
+        ("10%\r50%\r100%\n", "100%\n"),
+        ("a\rb", "b"),
+        ("done\r", "done"),
+        ("no\n", "no\n"),
+        ("\r\r", ""),
+        ("one\ntwo\r2\nthree", "one\n2\nthree"),
+        ("|\b/\b-\bready\n", "ready\n"),
+        ("N\bNA\bA\n", "NA\n"),
+        ("\b\bx\n", "x\n"),
+        ("日本\b語\n", "日語\n"),
+        ("x" * 5000 + "\rshort\n", "x" * 5000 + "\nshort\n"),
+        ("50%\r\n", "50%\n"),
+    ],
 )
 def test_of_a_line_that_was_written_over_the_last_state_is_shown(text: str, last: str) -> None:
-    assert settled(text) == last
+    assert overwritten(text) == last
+    assert overwritten(*text) == last
+
+
+@given(
+    st.lists(st.sampled_from(["a", "日", "\r", "\n", "\b", "50%", "x" * 5000]), max_size=12).map("".join),
+    st.lists(st.integers(0, 9000), max_size=5),
+)
+def test_how_an_overwritten_text_was_cut_does_not_show(text: str, cuts: list[int]) -> None:
+    borders = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    shown = overwritten(*(text[start:end] for start, end in pairwise(borders)))
+    assert shown == overwritten(text)
+    assert not {"\r", "\b"} & set(shown)
+
+
+def test_a_million_steps_of_a_progress_bar_are_one_line() -> None:
+    lines = Overwriting()
+    kept = sum(len(lines.feed(f"\r{step} of 1000000")) for step in range(100_000))
+    assert kept == 0 and lines.final() == "99999 of 1000000"
+
+
+def test_what_was_shown_before_its_line_ended_stays_and_what_is_written_over_it_is_a_line_of_its_own() -> (
+    None
+):
+    lines = Overwriting()
+    assert lines.feed("10%") == "" and lines.release() == "10%" and lines.release() == ""
+    assert lines.feed(" of all\r20%") == " of all\n" and lines.release() == "20%"
+    assert lines.feed("\n100%\r") == "\n" and lines.release() == "100%" and lines.feed("\nend") == "\n"
+    assert lines.final() == "end"
+
+
+@pytest.mark.fault("D: megabytes of output", neighbour=True)
+def test_of_what_is_no_text_little_is_shown() -> None:
+    capture = Capture(10_000)
+    for _ in range(100):
+        capture.add("\ufffdELF\ufffd\ufffd" * 100)
+    shown = capture.shown()
+    assert shown.binary and shown.left_out > 0
+    assert estimate_tokens(shown.head) + estimate_tokens(shown.tail) <= 201
+    text = Capture(10_000)
+    text.add("a stray \ufffd in a text\n" * 100)
+    assert not text.shown().binary
 
 
 @given(st.lists(st.text(max_size=50), max_size=30), st.integers(10, 60))

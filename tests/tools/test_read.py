@@ -95,6 +95,7 @@ async def test_what_is_no_file_of_the_workspace_is_refused(world: World, asked: 
     assert said in result.text
 
 
+@pytest.mark.fault("C: leaving the workspace")
 async def test_a_neighbour_whose_name_begins_like_the_workspace_is_outside(world: World) -> None:
     other = world.root.parent / (world.root.name + "2")
     other.mkdir()
@@ -108,6 +109,7 @@ async def test_an_absolute_path_inside_is_the_same_file(world: World) -> None:
     assert (await world.call(READ, file_path=str(path))).text == "    1\tx\n"
 
 
+@pytest.mark.fault("C: leaving the workspace", neighbour=True)
 async def test_a_link_that_leads_out_is_refused_and_one_that_stays_inside_is_read(world: World) -> None:
     (world.root.parent / "secret.txt").write_text("secret")
     (world.root / "out").symlink_to(world.root.parent / "secret.txt")
@@ -131,6 +133,7 @@ async def test_a_link_to_itself_ends_in_an_error(world: World) -> None:
     assert (await world.call(READ, file_path="loop")).is_error
 
 
+@pytest.mark.fault("C: very long lines, binary")
 async def test_special_files_are_refused_without_waiting(world: World) -> None:
     os.mkfifo(world.root / "pipe")
     with socket.socket(socket.AF_UNIX) as server:
@@ -165,6 +168,7 @@ async def test_the_files_of_the_task_can_be_read(world: World) -> None:
     assert prepared.paths[0][1] is PathClass.TASK
 
 
+@pytest.mark.fault("C: very long lines, binary")
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
@@ -183,6 +187,7 @@ async def test_of_a_binary_file_only_type_and_size_are_said(
     assert world.marks == {}
 
 
+@pytest.mark.fault("C: very long lines, binary")
 async def test_an_empty_file_is_said_to_be_empty(world: World) -> None:
     world.write("empty", "")
     result = await world.call(READ, file_path="empty")
@@ -310,6 +315,7 @@ LINES = st.lists(
 )
 
 
+@pytest.mark.fault("I3")
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=LINES, budget=st.integers(150, 400))
 async def test_the_hints_get_through_any_text(world: World, lines: list[str], budget: int) -> None:
@@ -346,6 +352,7 @@ async def test_pages_of_a_utf16_file_stay_on_its_characters(world: World) -> Non
     assert (shown + second.text.split("\n", 1)[0]) == text[: len(shown) + len(second.text.split("\n", 1)[0])]
 
 
+@pytest.mark.fault("C: very long lines, binary")
 async def test_a_sparse_file_of_four_gigabytes_is_binary_at_once(world: World) -> None:
     with (world.root / "sparse").open("wb") as file:
         file.truncate(4 << 30)
@@ -366,6 +373,7 @@ async def test_a_huge_text_takes_little_memory(world: World) -> None:
     assert peak < 20 << 20
 
 
+@pytest.mark.fault("C: very long lines, binary", neighbour=True)
 async def test_lines_of_megabytes_are_skipped_in_little_memory(world: World) -> None:
     with (world.root / "wide").open("wb") as file:
         for _ in range(4):

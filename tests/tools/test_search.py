@@ -7,18 +7,27 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import sys
+import threading
 import time
+import traceback
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from engine.core.tooling import Prepared, ToolResult
+from engine.core.policy import Choice, Level, Mode, Permissions, Question, Stance, decide
+from engine.core.tooling import Effect, Prepared, ToolResult, ToolSpec
 from engine.core.truncate import estimate_tokens
+from engine.tools import ShellRegistry, builtin_tools, patterns
+from engine.tools.finding import Query, Report
 from engine.tools.search import GLOB, GREP, SEARCH_TOOLS
+from engine.tools.search_notes import unseen
 from tests.tools.world import World
+
+T = TypeVar("T")
 
 
 @pytest.fixture(params=[pytest.param("rg", marks=pytest.mark.needs("rg")), "own"])
@@ -26,6 +35,11 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     if request.param == "own":
         monkeypatch.setenv("PATH", "/nowhere")
     return str(request.param)
+
+
+IGNORED = (
+    "[Left out because git ignores it: build/, noise.log, src/gen/made.py. Name one as path to search it.]"
+)
 
 
 def tree(world: World) -> None:
@@ -172,12 +186,12 @@ async def test_the_title_says_what_and_where(world: World) -> None:
             {"pattern": "def", "context": 1, "path": "src"},
             ["src/a.py-2-", "src/a.py:3:def price(x):", "src/a.py-4-    return x * 1.08"],
         ),
-        ({"pattern": "PRICE"}, ["No match for `PRICE` in `.`."]),
+        ({"pattern": "PRICE"}, ["No match for `PRICE` in `.`.", IGNORED]),
         ({"pattern": "(?i)DEF"}, ["src/a.py:3:def price(x):"]),
         ({"pattern": "^import os$"}, ["src/a.py:1:import os"]),
         ({"pattern": r"x\)"}, ["src/a.py:3:def price(x):"]),
         ({"pattern": r"price(?=\()"}, ["src/a.py:3:def price(x):"]),
-        ({"pattern": "--price"}, ["No match for `--price` in `.`."]),
+        ({"pattern": "--price"}, ["No match for `--price` in `.`.", IGNORED]),
     ],
 )
 async def test_what_grep_finds(
@@ -216,6 +230,18 @@ async def test_matches_apart_are_set_apart_and_lines_between_near_ones_come_once
         (b"\xef\xbb\xbfKEY\n", "^KEY", "a.txt:1:KEY"),
         (b"one\r\nKEY\r\n", "KEY$", "a.txt:2:KEY"),
         ("日本".encode() + b" \xff KEY\n", "KEY", "a.txt:1:日本 \ufffd KEY"),
+        ("日本語の設定\n".encode("iso2022_jp"), "本語", "a.txt:1:日本語の設定"),
+        ("日本語の設定\n".encode("utf-16"), "本語", "a.txt:1:日本語の設定"),
+        ("key = 日本語の設定\n".encode("utf-16-be"), "本語", "a.txt:1:key = 日本語の設定"),
+        ("key = 日本語の設定\n".encode("utf-32"), "本語", "a.txt:1:key = 日本語の設定"),
+        ("日本語の設定\n".encode("cp932"), "^.{6}$", "a.txt:1:日本語の設定"),
+        ("以上です。上書き\n".encode("utf-16"), "上$|上書", "a.txt:1:以上です。上書き"),
+        ("na\u00efve caf\u00e9\n".encode("cp1252"), "café", "a.txt:1:naïve café"),
+        (b"one\rKEY\rthree\r", "^KEY$", "a.txt:2:KEY"),
+        ("x\u2028KEY\x0bKEY\x85\n".encode(), "KEY", "a.txt:1:x\u2028KEY\x0bKEY\x85"),
+        (b"# plain\n" * 200_000 + "設定 KEY\n".encode("cp932"), "設定", "a.txt:200001:設定 KEY"),
+        (b"# plain\n" * 200_000 + "設定 KEY\n".encode("euc_jp"), "KEY", "a.txt:200001:設定 KEY"),
+        (b"# plain\n" * 200_000 + b"\0 KEY\n", "KEY", "No match for `KEY` in `.`."),
     ],
 )
 async def test_text_is_found_in_any_encoding(
@@ -231,6 +257,17 @@ async def test_binary_files_are_left_out(world: World, engine: str) -> None:
     assert (await world.call(GREP, pattern="KEY")).text == "b.txt:1:KEY"
 
 
+async def test_a_named_file_that_cannot_be_searched_is_told_why(world: World) -> None:
+    world.write("a.bin", b"\x89PNG\0KEY\n")
+    os.mkfifo(world.root / "pipe")
+    assert (await world.call(GREP, pattern="KEY", path="a.bin")).text == (
+        "No match for `KEY` in `a.bin`.\n[Not searched because it is binary: a.bin.]"
+    )
+    result = await world.call(GREP, pattern="KEY", path="pipe")
+    assert result.is_error and "is a pipe" in result.text
+
+
+@pytest.mark.fault("C: ignore rules differ per tool", neighbour=True)
 async def test_secrets_are_never_shown_and_the_result_says_that_some_were_left_out(
     world: World, engine: str
 ) -> None:
@@ -238,7 +275,10 @@ async def test_secrets_are_never_shown_and_the_result_says_that_some_were_left_o
     world.write("deep/id_rsa", "KEY\n")
     world.write("a.txt", "KEY\n")
     result = await world.call(GREP, pattern="KEY")
-    assert result.text == "a.txt:1:KEY\n[2 files that have the name of a secret were left out.]"
+    assert result.text == (
+        "a.txt:1:KEY\n[2 files that have the name of a secret were left out. If you need a value from there,"
+        " ask the person.]"
+    )
     assert (await world.call(GREP, pattern="KEY", path=".env")).is_error
     listed = await world.call(GLOB, pattern="*")
     assert ".env" not in listed.text and "id_rsa" not in listed.text and "2 files" in listed.text
@@ -298,6 +338,84 @@ async def test_a_faulty_pattern_is_explained(world: World, engine: str, pattern:
 
 
 @pytest.mark.parametrize(
+    ("pattern", "text", "hit"),
+    [
+        (r"\${name}", "a ${name} b", True),
+        (r"\${i}", "anything", False),
+        ("struct{", "struct{", True),
+        ("foo{e}", "fox", False),
+        ("a{2}", "aa", True),
+        ("a{,2}b", "aab", True),
+        (r"\p{Han}+", "日本", True),
+        (r"[[:alpha:]]_", "x_", True),
+        (r"\d", "３", True),
+        (r"(?<=a)b", "ab", True),
+        (r"(\w+) \1", "the the", True),
+        (r"(?P<q>['\"]).*(?P=q)", "'x'", True),
+        (r"a++b", "aab", True),
+        (r"(?i)kelvin", "\u212aELVIN", True),
+        (r"(?i)straße", "STRAßE", True),
+        (r"\<div\>", "<div>", True),
+        (r"foo\/bar", "foo/bar", True),
+        ("-e", "x -e", True),
+        ("--files", "--files", True),
+        ("-", "a-b", True),
+        (r"\x41", "A", True),
+        (r"\u65e5", "日", True),
+        (r"\bが", "が", True),
+        ("😀", "😀", True),
+        (r"^.$", "が", True),
+        ("\ud800", "x", False),
+        (r"\(?R\)?", "R", True),
+        (r"x{0}", "y", True),
+    ],
+)
+async def test_one_dialect_of_patterns(world: World, engine: str, pattern: str, text: str, hit: bool) -> None:
+    world.write("a", text + "\n")
+    assert (await world.call(GREP, pattern=pattern)).text.startswith("a:1:" if hit else "No match")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        (r"foo\nbar", "line by line"),
+        ("foo\nbar", "line by line"),
+        (r"foo\r\n", "line by line"),
+        ("(?R)", "cannot call itself"),
+        ("(a)(?1)", "cannot call itself"),
+        ("(" * 900, "no valid regular expression"),
+        ("(" * 490 + ")" * 490, "nested too deeply"),
+        ("x" * 1001, "more than 1000 characters"),
+        (r"\L<words>", "no valid regular expression"),
+        ("a{99999999999999999999}", "no valid regular expression"),
+    ],
+)
+async def test_a_pattern_that_is_not_for_us_is_told_why(
+    world: World, engine: str, pattern: str, said: str
+) -> None:
+    world.write("a", "x\n")
+    result = await world.call(GREP, pattern=pattern)
+    assert result.is_error and said in result.text and len(result.text) < 600
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [
+        (r"foo\|bar", "alternatives are written a|b"),
+        (r"f\(o\)o", "groups are written ( )"),
+        (r"foo[\s\S]*bar", "line by line"),
+        (r"(?s)foo.*bar", "line by line"),
+    ],
+)
+async def test_a_pattern_that_finds_nothing_is_told_what_is_often_meant(
+    world: World, engine: str, pattern: str, said: str
+) -> None:
+    world.write("a", "foo\nbar\n")
+    result = await world.call(GREP, pattern=pattern)
+    assert result.text.startswith("No match") and said in result.text
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"), [({"pattern": ""}, "empty"), ({"pattern": "a", "path": "none"}, "does not exist")]
 )
 async def test_what_cannot_be_searched_is_said(world: World, arguments: dict[str, str], said: str) -> None:
@@ -328,6 +446,107 @@ async def test_names_with_odd_signs_come_through(world: World, engine: str) -> N
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("会議　資料.txt", "会議　資料.txt"),
+        ("👨‍👩‍👧.txt", "👨‍👩‍👧.txt"),
+        ("か\u3099.txt", "か\u3099.txt"),
+        ("a b.txt", "a b.txt"),
+        ("a\tb\r.txt", "a\\tb\\r.txt"),
+        ("evil\u202etxt.exe", "evil\\u202etxt.exe"),
+        (os.fsdecode(b"caf\xe9.txt"), "caf\\xe9.txt"),
+    ],
+)
+async def test_names_are_shown_so_that_they_can_be_used(
+    world: World, engine: str, name: str, shown: str
+) -> None:
+    world.write(name, "KEY\n")
+    assert (await world.call(GREP, pattern="KEY")).text == f"{shown}:1:KEY"
+    assert (await world.call(GLOB, pattern="*")).text == shown
+
+
+@pytest.mark.parametrize("pattern", ["が*.txt", "か\u3099*", "*が?txt", "ぱ/が.*"])
+async def test_composed_and_decomposed_names_are_found_alike(world: World, pattern: str) -> None:
+    world.write("ぱ/が.txt", "")
+    world.write("ぱ/か\u3099.txt", "")
+    assert set((await world.call(GLOB, pattern=pattern)).text.split("\n")) == {"ぱ/が.txt", "ぱ/か\u3099.txt"}
+
+
+async def test_a_long_line_is_cut_between_graphemes(world: World, engine: str) -> None:
+    family = "👨‍👩‍👧"
+    world.write("a", family * 300 + "KEY" + "か\u3099" * 300 + "\n")
+    shown = (await world.call(GREP, pattern="KEY")).text.removeprefix("a:1:…").removesuffix("…")
+    before, _, after = shown.partition("KEY")
+    assert before and before == family * (len(before) // len(family))
+    assert after and after == "か\u3099" * (len(after) // 2)
+
+
+async def test_the_first_line_is_shown_however_small_the_budget(world: World, engine: str) -> None:
+    world.write("長い名前" * 20 + "/" + "長い名前" * 20, "KEY\nKEY\n")
+    world.budget = 100
+    result = await world.call(GREP, pattern="KEY")
+    assert ":1:KEY\n[The rest does not fit" in result.text and result.truncated
+
+
+async def test_an_empty_file_has_no_line(world: World, engine: str) -> None:
+    world.write("a", "")
+    world.write("b", "\n")
+    assert (await world.call(GREP, pattern="^$")).text == "b:1:"
+
+
+async def test_what_git_ignores_is_named_when_nothing_is_found_but_no_secret(
+    world: World, engine: str
+) -> None:
+    world.write(".gitignore", ".env\nbuild/\n")
+    world.write(".env", "KEY\n")
+    world.write("build/a", "KEY\n")
+    assert (await world.call(GREP, pattern="KEY")).text == (
+        "No match for `KEY` in `.`.\n"
+        "[Left out because git ignores it: build/. Name one as path to search it.]"
+    )
+    assert (await world.call(GLOB, pattern="a")).text.endswith("build/. Name one as path to search it.]")
+    assert (await world.call(GREP, pattern="KEY", path="build")).text == "build/a:1:KEY"
+
+
+@pytest.mark.fault("C: ignore rules differ per tool")
+@pytest.mark.parametrize("ignored", [True, False], ids=["ignored", "not ignored"])
+async def test_what_git_ignores_is_only_not_searched_and_a_secret_is_closed_to_every_tool(
+    world: World, engine: str, ignored: bool
+) -> None:
+    world.write(".gitignore", ".env\nout/\n*.gen\n" if ignored else "out/\n*.gen\n")
+    world.write("lib/.gitignore", "!keep.gen\n")
+    for name in (".env", "out/opened.py", "lib/keep.gen", "lib/drop.gen"):
+        world.write(name, "KEY = 1\n")
+    tools = {spec.name: spec for spec in builtin_tools((), ShellRegistry())}
+    # The search default: what git ignores, with what is taken back; a path that is named is searched.
+    assert (await world.call(GREP, pattern="KEY", output_mode="files_with_matches")).text.split("\n")[
+        0
+    ] == "lib/keep.gen"
+    assert ".env" not in (await world.call(GLOB, pattern="*")).text
+    assert (await world.call(GREP, pattern="KEY", path="out")).text == "out/opened.py:1:KEY = 1"
+    assert (await world.call(GLOB, pattern="out/*")).text == "out/opened.py"
+    for name in ("out/opened.py", "lib/drop.gen"):
+        assert "KEY" in (await world.call(tools["Read"], file_path=name)).text
+        edited = await world.prepare(tools["Edit"], file_path=name, old_string="KEY", new_string="NEW")
+        assert isinstance(edited, Prepared)
+    # The deny list: the same refusal everywhere, with the rule and the way round.
+    refused = [
+        await world.prepare(tools["Read"], file_path=".env"),
+        await world.prepare(tools["Edit"], file_path=".env", old_string="KEY", new_string="NEW"),
+        await world.prepare(tools["Write"], file_path=".env", content=""),
+        await world.prepare(GREP, pattern="KEY", path=".env"),
+    ]
+    for result in refused:
+        assert isinstance(result, ToolResult) and result.is_error
+        assert "name of a file that holds secrets" in result.text and "ask the person" in result.text
+    may = Permissions(allowed_tools=("Bash",), edit=True)
+    asked = decide(
+        Question("Bash", Effect.EXECUTE, command="cat .env"), Stance(may, Mode.ALL, Level.A, trusted=True)
+    )
+    assert asked.decision is Choice.ASK
+
+
 async def test_a_program_named_rg_in_the_workspace_is_not_run(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,76 +571,57 @@ async def test_settings_of_ripgrep_and_of_git_do_not_change_what_is_found(
     assert (await world.call(GREP, pattern="KEY")).text == "a:1:KEY"
 
 
-PATHS = st.lists(st.sampled_from(["a", "b.py", "c.log", "build", "日本.txt"]), min_size=1, max_size=3).map(
-    "/".join
-)
-RULES = st.lists(
-    st.sampled_from(["*.log", "build", "!c.log", "/a", "a/*", "!a/b.py", "日*"]), max_size=3
-).map("\n".join)
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(files=st.lists(PATHS, min_size=1, max_size=8), top=RULES, nested=RULES, context=st.integers(0, 2))
-@pytest.mark.needs("rg")
-async def test_ripgrep_and_our_own_search_find_the_same(
-    tmp_path_factory: pytest.TempPathFactory, files: list[str], top: str, nested: str, context: int
-) -> None:
-    root = (tmp_path_factory.mktemp("same") / "w").resolve()
-    root.mkdir()
-    world = World(root)
-    for name in files:
-        path = root / name
-        if not path.is_dir() and not any(parent.is_file() for parent in path.parents):
-            world.write(name, f"one\n{name} KEY\r\nthree\nKEY\n")
-    world.write(".gitignore", top)
-    if (root / "a").is_dir():
-        world.write("a/.gitignore", nested)
-    found = []
-    for search in (os.environ["PATH"], "/nowhere"):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("PATH", search)
-            for mode in ("content", "files_with_matches", "count"):
-                found.append((await world.call(GREP, pattern="KEY", context=context, output_mode=mode)).text)
-    assert found[:3] == found[3:]
-
-
 # --- time -------------------------------------------------------------------------------------------
 
 
-async def test_a_pattern_that_explodes_is_stopped_and_the_loop_stays_free(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    world.write("a", "a" * 5000 + "!\n")
-    task = asyncio.create_task(world.call(GREP, pattern=r"^(?:(?:a|aa)+)+\d$"))
-    started = last = time.monotonic()
-    longest = 0.0
-    while not task.done():
-        await asyncio.sleep(0.001)
-        longest, last = max(longest, time.monotonic() - last), time.monotonic()
-    result = await task
-    assert time.monotonic() - started < 8
-    assert result.is_error and "takes too long" in result.text
-    assert longest < 0.5
+@pytest.mark.parametrize("pattern", [r"^(?:(?:a|aa)+)+\d$", r"^(\w+\s?)*$", r"(?=(a+)+b)x?"])
+async def test_a_pattern_that_explodes_is_stopped_and_the_loop_stays_free(world: World, pattern: str) -> None:
+    world.write("a", ("a" * 5000 + "?\n") * 3)
+    world.timeout_s = 6.0
+    started = time.monotonic()
+    result, count = await ticks_during(world.call(GREP, pattern=pattern))
+    assert time.monotonic() - started < 20
+    assert result.is_error or result.text.startswith("No match")
+    if result.is_error:
+        assert "takes too long on `a`" in result.text and "nested repetitions" in result.text and count > 50
+
+
+async def test_a_pattern_that_eats_memory_on_a_huge_line_is_stopped(world: World) -> None:
+    world.write("a", b"a" * 20_000_000 + b"!\n")
+    result = await world.call(GREP, pattern="(?:a|aa)+$")
+    assert result.is_error and "takes too long on `a`" in result.text
+
+
+async def test_many_slow_lines_end_at_the_deadline(world: World) -> None:
+    world.write("a", ("a" * 24 + "!\n") * 5000)
+    world.timeout_s = 0.3
+    started = time.monotonic()
+    result, _ = await ticks_during(world.call(GREP, pattern=r"^(?:(?:a|aa)+)+\d$"))
+    assert time.monotonic() - started < 15
+    assert "[Stopped after 0.3 s" in result.text or "takes too long" in result.text
 
 
 @pytest.fixture(scope="module")
 def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("huge") / "w"
-    for folder in range(200):
+    for folder in range(100):
         (root / f"d{folder:03}").mkdir(parents=True)
         for number in range(100):
             (root / f"d{folder:03}" / f"f{number:02}.txt").touch()
-    (root / "d150" / "x-needle").write_text("NEEDLE\n")
+    (root / "d050" / "x-needle").write_text("NEEDLE\n")
+    (root / "d051" / "up").symlink_to("..")
+    (root / "d052" / "round").symlink_to(".")
     return root
 
 
-async def test_one_file_in_twenty_thousand_is_found_in_time(huge: Path) -> None:
+@pytest.mark.fault("C: huge trees")
+async def test_one_file_in_ten_thousand_is_found_in_time(huge: Path) -> None:
     started = time.monotonic()
-    assert (await World(huge).call(GLOB, pattern="**/x*")).text == "d150/x-needle"
+    assert (await World(huge).call(GLOB, pattern="**/x*")).text == "d050/x-needle"
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.fault("C: huge trees")
 async def test_a_search_ends_at_its_deadline_with_what_it_has(
     huge: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -434,18 +634,128 @@ async def test_a_search_ends_at_its_deadline_with_what_it_has(
         assert "[Stopped after 0.02 s" in result.text and result.truncated
 
 
+async def ticks_during(work: Awaitable[T]) -> tuple[T, int]:
+    """The result, and how often the event loop came round meanwhile."""
+    task = asyncio.ensure_future(work)
+    count = 0
+    while not task.done():
+        await asyncio.sleep(0.001)
+        count += 1
+    return await task, count
+
+
+@pytest.mark.fault("C: huge trees")
 @pytest.mark.parametrize("spec", SEARCH_TOOLS, ids=lambda spec: spec.name)
-async def test_cancel_ends_a_search_at_once_and_the_loop_stays_free(
-    huge: Path, engine: str, spec: object
+async def test_the_event_loop_goes_on_during_a_search(huge: Path, engine: str, spec: ToolSpec) -> None:
+    searching = World(huge).call(spec, pattern="*nothing*" if spec is GLOB else "nothing")
+    result, count = await ticks_during(searching)
+    assert result.text.startswith("No ") and count >= 5
+
+
+@pytest.mark.fault("C: huge trees")
+@pytest.mark.parametrize("spec", SEARCH_TOOLS, ids=lambda spec: spec.name)
+async def test_cancel_ends_a_search_at_once_and_its_thread_soon(
+    huge: Path, engine: str, spec: ToolSpec
 ) -> None:
     world = World(huge)
-    task = asyncio.create_task(world.call(spec, pattern="*nothing*" if spec is GLOB else "nothing"))  # type: ignore[arg-type]
-    await asyncio.sleep(0.02)
+    before = asyncio.all_tasks()
+    task = asyncio.create_task(world.call(spec, pattern="*nothing*" if spec is GLOB else "nothing"))
+    await until(lambda: task.done() or busy())
     started = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     assert time.monotonic() - started < 2
+    assert asyncio.all_tasks() == before
+    await until(lambda: not busy())
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until it is so; fails after five seconds."""
+    for _ in range(5000):
+        if true():
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError("it never came to that")
+
+
+def busy() -> bool:
+    """Whether a thread of this process is at work in our search."""
+    own = str(Path(patterns.__file__).parent)
+    frames = [frame for thread, frame in sys._current_frames().items() if thread != threading.get_ident()]
+    return any(own in line.filename for frame in frames for line in traceback.extract_stack(frame))
+
+
+async def test_cancel_ends_ripgrep_too(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = world.root.parent / "tools"
+    tools.mkdir()
+    (tools / "rg").write_text(
+        f"#!/bin/sh\necho $$ > {tools}/pid.new; mv {tools}/pid.new {tools}/pid; exec sleep 600\n"
+    )
+    (tools / "rg").chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    world.write("a", "KEY\n")
+    task = asyncio.create_task(world.call(GREP, pattern="KEY"))
+    await until((tools / "pid").exists)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tools / "pid").read_text()), 0)
+
+
+@pytest.mark.fault("C: huge trees", neighbour=True)
+async def test_a_loop_of_links_is_walked_once(world: World, engine: str) -> None:
+    world.write("a/f.txt", "KEY\n")
+    (world.root / "a" / "b").symlink_to("..")
+    (world.root / "a" / "c").symlink_to(world.root)
+    (world.root / "self").symlink_to("self")
+    assert (await world.call(GREP, pattern="KEY")).text == "a/f.txt:1:KEY"
+    assert (await world.call(GLOB, pattern="**/f*")).text == "a/f.txt"
+    assert (await world.call(GLOB, pattern="s*")).text == "self"
+    # Who names a link to a folder means the folder.
+    assert (await world.call(GREP, pattern="KEY", path="a/b")).text == "a/f.txt:1:KEY"
+
+
+@pytest.mark.fault("C: huge trees")
+@pytest.mark.parametrize("spec", SEARCH_TOOLS, ids=lambda spec: spec.name)
+async def test_the_root_of_the_disk_is_not_searched(world: World, spec: ToolSpec) -> None:
+    result = await world.prepare(spec, pattern="x", path="/")
+    assert isinstance(result, ToolResult) and result.is_error and "outside the workspace" in result.text
+
+
+@pytest.mark.fault("C: huge trees", neighbour=True)
+async def test_a_folder_that_git_ignores_is_not_even_opened(world: World, engine: str) -> None:
+    world.write(".gitignore", "node_modules\n")
+    world.write("node_modules/deep/a.js", "KEY\n")
+    world.write("src/a.js", "KEY\n")
+    opened: list[str] = []
+    sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "os.scandir" else None)
+    assert (await world.call(GREP, pattern="KEY")).text == "src/a.js:1:KEY"
+    opened_here = [path for path in opened if path.startswith(str(world.root))]
+    assert opened_here and not any("node_modules" in path for path in opened_here)
+
+
+@pytest.mark.fault("C: huge trees", neighbour=True)
+async def test_a_file_of_gigabytes_is_not_read_and_named(world: World, engine: str) -> None:
+    world.write("a.txt", "KEY\n")
+    with world.write("b.bin", "").open("r+b") as file:
+        file.truncate(4 << 30)
+    assert (await world.call(GREP, pattern="KEY")).text == (
+        "a.txt:1:KEY\n[Not searched because it has more than 64 MiB: b.bin.]"
+    )
+
+
+def test_what_could_not_be_read_is_named() -> None:
+    query = Query(Path("/w"), "", False, "x", None, "content", 0, 10, None)
+    report = Report(query, 1000)
+    for name in ("a", "b\n", "c", "d", "e"):
+        report.unread.add(name)
+    report.left_out.closed.add("locked")
+    assert unseen(report) == [
+        "Not looked into because it could not be opened: locked.",
+        "Not searched because it could not be read: a, b\\n, c and 2 more.",
+    ]
 
 
 def test_arguments_are_those_of_the_interface() -> None:

@@ -10,74 +10,16 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from engine.core.tooling import PathClass, Prepared, ToolResult, ToolSpec
+from engine.core.tooling import PathClass, Prepared, ToolResult
 from engine.core.truncate import estimate_tokens
 from engine.sandbox.none import NoSandbox
 from engine.tools.shell import ShellRegistry, shell_tools
+from tests.tools.shells import ENGINE, HEARTBEAT, MARK, ROOT, Shell, alive, nap, unnumbered, until
 from tests.tools.world import World
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@dataclass
-class Shell:
-    world: World
-    registry: ShellRegistry
-    bash: ToolSpec
-    output: ToolSpec
-    stop: ToolSpec
-
-    async def __call__(self, command: str, **arguments: object) -> ToolResult:
-        return await self.world.call(self.bash, command=command, **arguments)
-
-
-@pytest.fixture
-async def shell(world: World) -> AsyncIterator[Shell]:
-    registry = ShellRegistry()
-    yield Shell(world, registry, *shell_tools(registry))
-    await registry.end_all(world.job)
-
-
-async def until(found: Callable[[], bool], seconds: float = 5.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < deadline, "it never happened"
-        await asyncio.sleep(0.01)
-
-
-def alive(marker: str) -> list[int]:
-    """The processes whose command line holds ``marker``."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words, stat = path.read_bytes(), path.with_name("stat").read_text()
-        except OSError:
-            continue
-        if marker.encode() in words.replace(b"\0", b" ") and stat.rpartition(")")[2].split()[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
-
-
-def nap(number: int) -> str:
-    """A sleep that no other run of these tests has."""
-    return f"sleep {number}.{os.getpid():07d}"
-
-
-def unnumbered(value: object) -> str:
-    """A test's id without the process's own number, which differs between test runners."""
-    return str(value).replace(f"{os.getpid():07d}", "N").replace(str(os.getpid()), "N")
-
-
-MARK = f"heartbeat-{os.getpid()}"
-HEARTBEAT = f"while :; do : {MARK}; date +%s%N > beat; sleep 0.05; done"
-
 
 # --- what it says -----------------------------------------------------------------------------------
 
@@ -98,7 +40,51 @@ async def test_a_command_without_output_says_so(shell: Shell) -> None:
 
 
 async def test_a_killed_command_names_the_signal(shell: Shell) -> None:
-    assert "[exit status 139 (SIGSEGV)]" in (await shell("kill -SEGV $$")).text
+    assert "[exit status 139 (SIGSEGV: a fault in memory)]" in (await shell("kill -SEGV $$")).text
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("nonesuch-command", "exit status 127 (a command was not found: check its name"),
+        ("touch x; ./x", "exit status 126 (found, but not executable: chmod +x it"),
+        ("kill -KILL $$", "exit status 137 (SIGKILL: killed from outside; often memory ran out)"),
+        ("kill -TERM $$", "exit status 143 (SIGTERM)"),
+        ("kill -35 $$", "exit status 163 (signal 35)"),
+        ("ulimit -f 1; head -c 100000 /dev/zero > big", "exit status 153 (SIGXFSZ: a file grew"),
+        ("exit 255", "exit status 255]"),
+        ("exit 128", "exit status 128]"),
+        ("exit 300", "exit status 44]"),
+    ],
+)
+async def test_what_an_exit_status_means_is_said(shell: Shell, command: str, said: str) -> None:
+    result = await shell(command)
+    assert f"[{said}" in result.text and result.is_error
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        ("echo one\necho two", "one\ntwo\n"),
+        ("cat <<'END'\n日本語 $HOME\nEND", "日本語 $HOME\n"),
+        ("cat <<END | tr a-z A-Z\nabc\nEND\necho after", "ABC\nafter\n"),
+        ("echo '😀 が か\u3099'", "😀 が か\u3099\n"),
+        ("echo \\\n  continued", "continued\n"),
+        ("printf '%s\\n' \"it's\"", "it's\n"),
+        ("# only a comment\necho x", "x\n"),
+        ("echo x\r\n", "x\n"),
+        ("x=1; x=2; export x; bash -c 'echo $x'", "2\n"),
+    ],
+)
+async def test_a_command_is_what_bash_takes_it_for(shell: Shell, command: str, text: str) -> None:
+    assert (await shell(command)).text == f"{text}[exit status 0]"
+
+
+async def test_a_command_of_a_hundred_thousand_bytes_runs(shell: Shell) -> None:
+    head, tail = "echo ", "; echo end"
+    command = head + "日" * ((100_000 - len(head + tail)) // 3) + tail
+    result = await shell(command)
+    assert "end\n[exit status 0]" in result.text
 
 
 async def test_the_title_and_the_command_are_known_before_it_runs(shell: Shell) -> None:
@@ -118,6 +104,7 @@ async def test_it_runs_in_the_workspace_or_in_a_folder_of_it(shell: Shell) -> No
     assert str(shell.world.root / "sub") in (await shell("pwd", cwd="sub")).text
 
 
+@pytest.mark.fault("C: leaving the workspace")
 @pytest.mark.parametrize("cwd", ["../..", "/", "/tmp", "missing", "file", "out"])
 async def test_no_other_folder_will_do(shell: Shell, cwd: str) -> None:
     shell.world.write("file", "")
@@ -132,6 +119,52 @@ async def test_no_other_folder_will_do(shell: Shell, cwd: str) -> None:
 async def test_what_can_be_no_command_is_refused(shell: Shell, command: str, said: str) -> None:
     result = await shell.world.prepare(shell.bash, command=command)
     assert isinstance(result, ToolResult) and result.is_error and said in result.text
+
+
+async def test_a_folder_that_is_gone_when_the_command_starts_is_an_error_result(shell: Shell) -> None:
+    """It was there when the person was asked."""
+    gone = shell.world.root / "gone"
+    gone.mkdir()
+    context = shell.world.context()
+    args = msgspec.convert({"command": "pwd", "cwd": "gone"}, shell.bash.arguments)
+    prepared = await shell.bash.prepare(context, args)
+    assert isinstance(prepared, Prepared)
+    gone.rmdir()
+    result = await shell.bash.run(context, args, prepared)
+    assert isinstance(result, ToolResult) and result.is_error and "not a folder" in result.text
+
+
+async def test_a_link_to_a_folder_of_the_workspace_will_do_and_one_that_leads_out_will_not(
+    shell: Shell,
+) -> None:
+    shell.world.write("sub/a", "")
+    (shell.world.root / "inside").symlink_to("sub")
+    (shell.world.root / "outside").symlink_to(shell.world.root.parent)
+    assert (await shell("ls", cwd="inside")).text.startswith("a\n")
+    assert (await shell("ls", cwd="outside")).is_error
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("LANG", "C.UTF-8", True),
+        ("LANG", "ja_JP.eucJP", False),
+        ("LC_ALL", "C", False),
+        ("LC_ALL", "xx_YY.UTF-8", False),
+        ("LC_CTYPE", "POSIX", False),
+    ],
+)
+async def test_text_is_utf_8_whatever_the_person_has_set(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, name: str, value: str, kept: bool
+) -> None:
+    for other in ("LANG", "LC_ALL", "LC_CTYPE"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, value)
+    shell.world.write("日本語.txt", "")
+    text = (await shell(f"echo ${name}; locale charmap; ls *.txt; x=日本; echo ${{#x}}")).text
+    lines = text.split("\n")
+    assert lines[1:4] == ["UTF-8", "日本語.txt", "2"]
+    assert (lines[0] == value) is kept
 
 
 async def test_unsaved_buffers_are_named_because_the_command_cannot_see_them(shell: Shell) -> None:
@@ -149,29 +182,7 @@ async def test_japanese_comes_through(shell: Shell) -> None:
     assert (await shell("echo 日本語")).text.startswith("日本語\n")
 
 
-# --- standard input, terminal, environment, descriptors ---------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "command", ["cat", 'read x; echo "got [$x]"', "python3 -", "git commit", "ssh -o x 2>&1 || true", "tty"]
-)
-async def test_a_command_that_waits_for_input_ends_at_once(shell: Shell, command: str) -> None:
-    started = time.monotonic()
-    await shell(command)
-    assert time.monotonic() - started < 5
-
-
-async def test_an_editor_or_pager_is_never_opened(shell: Shell) -> None:
-    result = await shell(
-        "git init -q . && git -c user.name=a -c user.email=a@b commit --allow-empty -q --amend 2>&1;"
-        " git -c user.name=a -c user.email=a@b commit --allow-empty -q -m one;"
-        " git -c user.name=a -c user.email=a@b commit --allow-empty -q --amend; git log --oneline"
-    )
-    assert "one" in result.text and not result.is_error
-
-
-async def test_there_is_no_controlling_terminal(shell: Shell) -> None:
-    assert "no tty" in (await shell("(: < /dev/tty) 2>/dev/null && echo a tty || echo no tty")).text
+# --- environment, descriptors ---------------------------------------------
 
 
 async def test_keys_are_not_in_the_environment(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +251,16 @@ async def test_at_the_deadline_it_is_stopped_and_the_output_so_far_is_kept(shell
     assert result.is_error and result.brief == "stopped after 0.3 s"
 
 
+@pytest.mark.parametrize("timeout", [0, -1, 1.5, "1000", True])
+def test_a_timeout_that_is_none_is_refused(shell: Shell, timeout: object) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"command": "x", "timeout": timeout}, shell.bash.arguments)
+
+
+async def test_a_huge_timeout_is_the_longest_there_is(shell: Shell) -> None:
+    assert "[exit status 0]" in (await shell("true", timeout=10**18)).text
+
+
 async def test_the_default_deadline_is_the_engines(shell: Shell) -> None:
     shell.world.timeout_s = 0.3
     assert "Stopped after 0.3 s" in (await shell("sleep 60")).text
@@ -252,6 +273,7 @@ async def test_a_command_that_ignores_sigterm_is_killed(shell: Shell) -> None:
     assert alive(nap(61)) == []
 
 
+@pytest.mark.fault("D: cancel leaves children", neighbour=True)
 @pytest.mark.parametrize(
     "start",
     [
@@ -272,6 +294,7 @@ async def test_a_child_that_keeps_the_pipe_does_not_hold_the_result_and_ends_wit
     assert alive(nap(62)) == []
 
 
+@pytest.mark.fault("D: cancel leaves children")
 @pytest.mark.parametrize(
     "command",
     [
@@ -306,23 +329,7 @@ async def test_cancel_while_the_command_is_being_started_leaves_nothing(shell: S
     assert alive(nap(63)) == []
 
 
-ENGINE = """
-import asyncio, os, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-from tests.tools.world import World
-from engine.tools.shell import ShellRegistry, shell_tools
-
-async def main():
-    world = World(Path(sys.argv[2]))
-    bash = shell_tools(ShellRegistry())[0]
-    await world.call(bash, command=sys.argv[3], background=len(sys.argv) > 4)
-    await asyncio.sleep(60)
-
-asyncio.run(main())
-"""
-
-
+@pytest.mark.fault("D: cancel leaves children")
 @pytest.mark.parametrize("background", [False, True])
 @pytest.mark.parametrize(
     "command", [HEARTBEAT, f"setsid bash -c \"trap '' TERM; {HEARTBEAT}\" & wait"], ids=unnumbered
@@ -399,6 +406,8 @@ async def test_a_log_is_never_written_through_a_link(shell: Shell) -> None:
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.slow
+@pytest.mark.fault("D: megabytes of output")
 async def test_two_hundred_megabytes_take_constant_memory_and_a_capped_file(shell: Shell) -> None:
     shell.world.timeout_s = 50
     tracemalloc.start()
@@ -411,6 +420,7 @@ async def test_two_hundred_megabytes_take_constant_memory_and_a_capped_file(shel
     assert sum(map(len, shell.world.emitted)) < 10 << 20
 
 
+@pytest.mark.fault("D: megabytes of output")
 async def test_a_million_lines_on_standard_error_are_no_different(shell: Shell) -> None:
     result = await shell("seq 1 1000000 >&2")
     assert result.text.startswith("1\n2\n") and "1000000\n[exit status 0]" in result.text
@@ -432,6 +442,7 @@ async def test_output_is_seen_while_the_command_runs(shell: Shell) -> None:
     assert "".join(shell.world.emitted) == "first\nsecond\n"
 
 
+@pytest.mark.fault("D: megabytes of output", neighbour=True)
 async def test_the_event_loop_stays_free_while_output_pours_in(shell: Shell) -> None:
     task = asyncio.create_task(shell("yes | head -c 50M"))
     longest, last = 0.0, time.monotonic()

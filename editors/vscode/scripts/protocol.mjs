@@ -2,7 +2,7 @@
 //
 // The schemas become TypeScript, and the compiler says where the two differ. What the server sends must be all
 // that the extension reads (it may be more); what the extension sends must be what the server takes; and neither
-// may have a field here that the server does not know.
+// may have a field here that the server does not know. Every kind of event is named here, shown or not.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -105,6 +105,7 @@ declare const mine: { commands: p.Commands; requests: p.Requests; protocol: type
 declare const server: { commands: Commands; notifications: Notifications; requests: Requests; kinds: { [K in keyof Kinds]: Kinds[K][1] } };
 
 takes<${schema.protocol}>(mine.protocol);
+takes<p.Event["kind"]>(undefined as never as Notifications["maestro/event"]["kind"]);
 `;
 
 const names = [...readFileSync(join(here, "src", "protocol.ts"), "utf8").matchAll(/^ {2}"(maestro\.[\w.]+)":/gm)].map(

@@ -19,6 +19,7 @@ import { changesOf, namesOf, type Pages } from "./pages";
 import type { ApproveAnswer, InputAnswer, InputParams, Request } from "./protocol";
 import type { Quiet } from "./quiet";
 import { Turns } from "./turns";
+import { Letter, moreRoom, typedLine, type Typed } from "./writing";
 
 const { t } = vscode.l10n;
 const PROMPT_SHORT = 70;
@@ -37,6 +38,7 @@ type Deliver<T> = (answer: T) => Promise<unknown>;
 export type Asker<T> = { token: vscode.CancellationToken } | { deliver: Deliver<T> };
 
 export class Desk {
+  readonly letter = new Letter();
   private readonly turns = new Turns();
   /** The requests that were before the person: asked for by the server and by a click, one comes there once. */
   private readonly asked: string[] = [];
@@ -55,7 +57,9 @@ export class Desk {
   input(params: InputParams, asker: Asker<InputAnswer>): Promise<InputAnswer | null> {
     return this.turn(params.requestId, asker, async (token) => {
       const options = optionsOf(params);
-      const text = options.length > 0 ? await this.pickAnswer(params, options, token) : await this.write(params, token);
+      const typed = options.length > 0 ? await this.pickAnswer(params, options, token) : await this.write(params, token);
+      const question = head(plain(params.prompt), PROMPT_SHORT);
+      const text = typed === "editor" ? await this.letter.write(question, token) : typed?.text;
       if (text === undefined && !token.isCancellationRequested) {
         this.later(params.jobId, plain(params.prompt));
       }
@@ -142,8 +146,14 @@ export class Desk {
     params: InputParams,
     options: readonly string[],
     token: vscode.CancellationToken,
-  ): Promise<string | undefined> {
+  ): Promise<Typed> {
     const pick = vscode.window.createQuickPick<vscode.QuickPickItem & { text: string }>();
+    let roomy = false;
+    pick.buttons = [moreRoom()];
+    pick.onDidTriggerButton(() => {
+      roomy = true;
+      pick.hide();
+    });
     const fill = (typed: string): void => {
       pick.items = answerRows(options, typed, t).map((row) => ({ ...row, alwaysShow: true }));
       pick.activeItems = pick.items.slice(0, 1);
@@ -151,17 +161,12 @@ export class Desk {
     headings(pick, t("Maestro asks"), plain(params.prompt), t("Choose, or type an answer of your own"));
     pick.onDidChangeValue(fill);
     fill("");
-    return (await this.picked(pick, false, token))?.item.text;
+    const picked = await this.picked(pick, false, token);
+    return roomy ? "editor" : picked?.item;
   }
 
-  private async write(params: InputParams, token: vscode.CancellationToken): Promise<string | undefined> {
-    const options: vscode.InputBoxOptions = {
-      title: t("Maestro asks"),
-      prompt: inert(plain(params.prompt)),
-      ignoreFocusOut: true,
-    };
-    const text = await vscode.window.showInputBox(options, token);
-    return text === undefined || text.trim() === "" ? undefined : text;
+  private write(params: InputParams, token: vscode.CancellationToken): Promise<Typed> {
+    return this.line(t("Maestro asks"), plain(params.prompt), true, token);
   }
 
   // -- approvals
@@ -224,16 +229,21 @@ export class Desk {
   }
 
   private async note(request: Request, token: vscode.CancellationToken): Promise<string | undefined> {
-    const options: vscode.InputBoxOptions = {
-      title: t("Deny with a note"),
-      prompt: inert(t("What should the model do instead of “{0}”?", whatOf(request, PROMPT_SHORT))),
-      ignoreFocusOut: true,
-    };
-    const note = await vscode.window.showInputBox(options, token);
-    return note === undefined || note.trim() === "" ? undefined : note.trim();
+    const prompt = t("What should the model do instead of “{0}”?", whatOf(request, PROMPT_SHORT));
+    const note = await this.line(t("Deny with a note"), prompt, false, token);
+    return note === undefined || note === "editor" ? undefined : note.text.trim();
   }
 
   // -- both
+
+  private line(title: string, prompt: string, roomy: boolean, token: vscode.CancellationToken): Promise<Typed> {
+    const opened = (show: () => void): void => {
+      if (this.open !== undefined) {
+        this.open.show = show;
+      }
+    };
+    return typedLine({ title, prompt, roomy, opened }, token);
+  }
 
   /** What was picked; undefined if the prompt was closed or the request settled elsewhere. */
   private picked<T extends vscode.QuickPickItem>(

@@ -35,13 +35,34 @@ export function kindOf(reason: string): Kind {
   return KINDS[reason] ?? "approval";
 }
 
+/** What allowing once means where it is not the one call that is shown. */
+function onceWord(reason: string, say: Say): { description?: string } {
+  switch (reason) {
+    case "tool_request":
+      return { description: say("in this movement") };
+    case "package_request":
+      return { description: say("runs exactly this command, with network") };
+    case "spawn_request":
+      return { description: say("starts exactly this task there") };
+    case "budget":
+      return { description: say("until as much again is used up") };
+    default:
+      return {};
+  }
+}
+
 /** The choices of a request that is no question, in order. What would be stored is offered only if it is named. */
 export function choicesOf(request: Request, say: Say): Choice[] {
   const deny: Choice = { icon: "x", label: say("Deny"), act: { answer: { decision: "deny" } } };
   switch (kindOf(request.reason)) {
     case "go_on":
       return [
-        { icon: "debug-continue", label: say("Go on"), act: { answer: { decision: "allow", scope: "once" } } },
+        {
+          icon: "debug-continue",
+          label: say("Go on"),
+          ...onceWord(request.reason, say),
+          act: { answer: { decision: "allow", scope: "once" } },
+        },
         { icon: "debug-stop", label: say("Cancel the task"), act: { answer: { decision: "deny" } } },
       ];
     case "browser":
@@ -51,7 +72,12 @@ export function choicesOf(request: Request, say: Say): Choice[] {
       ];
     default:
       return [
-        { icon: "check", label: say("Allow once"), act: { answer: { decision: "allow", scope: "once" } } },
+        {
+          icon: "check",
+          label: say("Allow once"),
+          ...onceWord(request.reason, say),
+          act: { answer: { decision: "allow", scope: "once" } },
+        },
         ...storing(request, say),
         deny,
         {
@@ -94,9 +120,13 @@ export function longRule(request: Request, answer: ApproveAnswer): string | unde
   return answer.decision === "allow" && answer.scope !== "once" && rule.length > ROW_LIMIT ? rule : undefined;
 }
 
-/** Whether what will happen is longer than a prompt can show. */
+/**
+ * Whether what is asked is more than a prompt can show: a long call, or the words that come with the request
+ * for a tool, a package or a task elsewhere.
+ */
 export function isLong(request: Request): boolean {
-  return exact(request.title).length > TITLE_LIMIT;
+  const words = request.reason !== "approval" && kindOf(request.reason) === "approval" && request.detail !== "";
+  return words || exact(request.title).length > TITLE_LIMIT;
 }
 
 /** Exactly what will happen, on one line. */
@@ -118,9 +148,40 @@ export function headingOf(request: Request, say: Say): Heading {
   const place = [request.piece, request.movement].filter((part) => part != null && part !== "").join(" › ");
   const what = kindOf(request.reason) === "approval" ? whatOf(request) : plain(request.title);
   const why = request.why === "" ? waitWord(request.reason, say) : plain(request.why);
-  const asks =
-    kindOf(request.reason) === "approval" ? say("Maestro asks for your approval") : say("Maestro waits for you");
+  const asks = asksWord(request.reason, say);
   return { title: place === "" ? asks : `${asks} · ${place}`, what, why };
+}
+
+function asksWord(reason: string, say: Say): string {
+  switch (reason) {
+    case "tool_request":
+      return say("Maestro asks for a tool");
+    case "package_request":
+      return say("Maestro asks for a package");
+    case "spawn_request":
+      return say("Maestro asks for a task elsewhere");
+    case "budget":
+      return say("Maestro has used up the task's budget");
+    case "browser_login":
+      return say("Maestro needs you to log in");
+    case "captcha":
+      return say("Maestro needs you to solve a captcha");
+    default:
+      return kindOf(reason) === "approval" ? say("Maestro asks for your approval") : say("Maestro waits for you");
+  }
+}
+
+/** What the words are that come with a request. */
+function detailWord(reason: string, say: Say): string {
+  switch (reason) {
+    case "tool_request":
+    case "package_request":
+      return say("What the model says");
+    case "spawn_request":
+      return say("Instruction");
+    default:
+      return say("Details");
+  }
 }
 
 /** The options of a question as a list: each once, none empty. */
@@ -157,7 +218,7 @@ export function detailsOf(request: Request, say: Say): string {
     parts.push(`${say("What “Always allow” would store")}: ${lines(request.rule)}`);
   }
   if (request.detail !== "") {
-    parts.push(`## ${say("Details")}`, fenced(request.detail, ""));
+    parts.push(`## ${detailWord(request.reason, say)}`, fenced(request.detail, ""));
   }
   if (request.arguments != null && Object.keys(request.arguments).length > 0) {
     parts.push(`## ${say("Arguments of the call")}`, fenced(JSON.stringify(request.arguments, null, 2), "json"));

@@ -2,12 +2,11 @@
 
 import * as vscode from "vscode";
 import { KEY_SECRET } from "./client";
-import { label } from "./display";
 import { tell } from "./failure";
-import { cancelJob, comment, openFiles, respond, retryJob, showJob } from "./jobCommands";
-import { pieceWords } from "./jobsModel";
+import { cancelJob, comment, exportJob, openFiles, respond, retryJob, revertJob, showJob } from "./jobCommands";
 import { ready, type Parts } from "./parts";
 import { MODES, type Mode, type StartParams } from "./protocol";
+import { pickModel, pickPiece, showGraph } from "./pieces";
 import { offerServer } from "./python";
 import { chooseModel, openSample, reviveScripted } from "./walkthrough";
 import { modeWord } from "./words";
@@ -23,11 +22,15 @@ const COMMANDS: Record<string, Handler> = {
   showJobs: () => thenable("maestro.ui.jobs.focus"),
   answer: respond,
   decide: respond,
+  sendAnswer: ({ desk }) => desk.letter.send(),
   comment,
   cancelJob,
   retryJob,
+  revertJob,
+  exportJob,
   openFiles,
   showJob,
+  showGraph,
   setMode,
   trust: () => thenable("workbench.trust.manage"),
   setApiKey,
@@ -44,7 +47,7 @@ export function registerCommands(parts: Parts): vscode.Disposable[] {
   return Object.entries(COMMANDS).map(([name, handler]) =>
     vscode.commands.registerCommand(`maestro.ui.${name}`, async (argument: unknown) => {
       try {
-        await (handler === respond ? handler(parts, argument) : parts.quiet.hold(() => handler(parts, argument)));
+        await (handler === respond || name === "sendAnswer" ? handler(parts, argument) : parts.quiet.hold(() => handler(parts, argument)));
       } catch (error) {
         parts.server.log.error(`${name}: ${error}`);
         void tell(error);
@@ -110,8 +113,9 @@ async function startTask(parts: Parts, on: Omit<StartParams, "instruction">, nam
   }
   await reviveScripted(parts.server.found?.python ?? "");
   const title = name === undefined ? t("Start a task") : t("Start a task on {0}", name);
-  const piece = await pickPiece(parts, title);
-  if (piece === undefined) {
+  const piece = await pickPiece(parts, title, true);
+  const model = piece === undefined ? undefined : await pickModel(parts, title);
+  if (piece === undefined || model === undefined) {
     return;
   }
   const instruction = await vscode.window.showInputBox({
@@ -123,38 +127,9 @@ async function startTask(parts: Parts, on: Omit<StartParams, "instruction">, nam
   if (instruction === undefined || instruction.trim() === "") {
     return;
   }
-  await parts.server.execute("maestro.task.start", { instruction, ...on, ...(piece === "" ? {} : { piece }) });
+  const chosen = { ...(piece === "" ? {} : { piece }), ...(model === "" ? {} : { model }) };
+  await parts.server.execute("maestro.task.start", { instruction, ...on, ...chosen });
   await parts.sync();
-}
-
-/** The name of a piece, empty for "let the server choose". */
-async function pickPiece({ server }: Parts, title: string): Promise<string | undefined> {
-  const { pieces } = await server.execute("maestro.piece.list", {});
-  const items = pieces.map((piece) => {
-    const faulty = piece.problems.some(({ severity }) => severity === "error");
-    const [first, rest] = pieceWords(piece.description);
-    const source = piece.source === "shipped" ? "" : ` (${piece.source})`;
-    return {
-      label: `$(${faulty ? "error" : "symbol-event"}) ${piece.name}`,
-      description: `${label(first)}${source}`,
-      detail: label(rest),
-      name: piece.name,
-    };
-  });
-  const any = {
-    label: `$(sparkle) ${t("Let Maestro choose")}`,
-    detail: t("The model picks the piece that fits your instruction."),
-    name: "",
-  };
-  const placeHolder = t("Choose a piece: how the task is worked on");
-  return (
-    await vscode.window.showQuickPick([any, ...items], {
-      title,
-      placeHolder,
-      matchOnDetail: true,
-      ignoreFocusOut: true,
-    })
-  )?.name;
 }
 
 // -- settings

@@ -30,6 +30,7 @@ export function activate(context: vscode.ExtensionContext): void {
   context.subscriptions.push(
     log,
     pages,
+    desk.letter,
     quiet,
     view,
     status,

@@ -9,9 +9,13 @@ import { groupOf, jobLine, jobTitle } from "./jobsModel";
 import type { Row } from "./jobsView";
 import { namesOf, type Change } from "./pages";
 import { ready, type Parts } from "./parts";
-import type { JobSummary, Request } from "./protocol";
+import type { JobSummary, Request, Reverted } from "./protocol";
+import { keptLine, revertLine } from "./revertModel";
 
 const { t } = vscode.l10n;
+/** Files that a message names, and that a dialog lists. */
+const NAMED = 5;
+const LISTED = 20;
 
 // -- answering
 
@@ -22,7 +26,10 @@ export async function respond(parts: Parts, argument: unknown): Promise<void> {
   if (job === undefined) {
     return;
   }
-  const { requests } = await parts.server.execute("maestro.task.show", { jobId: job.jobId });
+  // What the jobs below it ask is asked of a parent, too.
+  const asking = [job.jobId, ...parts.jobs.waitingBelow(job.jobId).map(({ jobId }) => jobId)];
+  const shown = await Promise.all(asking.map((jobId) => parts.server.execute("maestro.task.show", { jobId })));
+  const requests = shown.flatMap((one) => one.requests);
   const open = requests.filter(({ settled }) => settled == null);
   const request = open.length > 1 ? await parts.quiet.hold(() => pickRequest(open)) : open[0];
   if (request === undefined) {
@@ -94,6 +101,58 @@ export async function retryJob(parts: Parts, argument: unknown): Promise<void> {
     await parts.server.execute("maestro.task.retry", { jobId: job.jobId });
     await parts.sync();
   }
+}
+
+/** Puts back what a job changed, after a look at which files those are; what stays, and why, is told. */
+export async function revertJob(parts: Parts, argument: unknown): Promise<void> {
+  const rests = (one: JobSummary): boolean => groupOf(one.status) === "ended" || groupOf(one.status) === "waiting";
+  const job = await theJob(parts, argument, rests, t("No job has ended or waits."));
+  if (job === undefined) {
+    return;
+  }
+  const { files } = await parts.server.execute("maestro.task.changes", { jobId: job.jobId });
+  if (files.length === 0) {
+    void vscode.window.showInformationMessage(unlinked(t("“{0}” has changed no files.", jobTitle(job))));
+    return;
+  }
+  const yes = t("Put Back");
+  const rule = t("Files that you or somebody else changed since stay as they are.");
+  const detail = `${listed(files.map((file) => revertLine(file, t)))}\n\n${rule}`;
+  const question = t("Put back what “{0}” changed?", jobTitle(job));
+  if ((await vscode.window.showWarningMessage(question, { modal: true, detail }, yes)) === yes) {
+    await tellReverted(parts, job, await parts.server.execute("maestro.task.revert", { jobId: job.jobId }));
+  }
+}
+
+async function tellReverted({ pages }: Parts, job: JobSummary, { reverted, kept }: Reverted): Promise<void> {
+  if (kept.length === 0) {
+    void vscode.window.showInformationMessage(t("Put back: {0}", reverted.length));
+    return;
+  }
+  const named = kept.slice(0, NAMED).map((one) => keptLine(one, t));
+  const more = kept.length > named.length ? ` … ${kept.length - named.length}` : "";
+  const text = unlinked(t("Put back: {0}. Left as they are: {1}", reverted.length, named.join(", ") + more));
+  const all = t("Show All");
+  if ((await vscode.window.showWarningMessage(text, ...(more === "" ? [] : [all]))) === all) {
+    const page = kept.map((one) => `- ${keptLine(one, t)}`).join("\n");
+    await pages.show(job.jobId, fileName(t("Left as they are")), `${page}\n`);
+  }
+}
+
+/** Writes a task down as Markdown, into its `output` folder, and opens it: as text, for a model wrote in it. */
+export async function exportJob(parts: Parts, argument: unknown): Promise<void> {
+  const job = await theJob(parts, argument, () => true, t("There are no jobs in this workspace."));
+  if (job !== undefined) {
+    const { uri } = await parts.server.execute("maestro.task.export", { jobId: job.jobId, format: "md" });
+    await vscode.window.showTextDocument(vscode.Uri.parse(uri), { preview: true });
+  }
+}
+
+/** A list for a dialog, which does not scroll. */
+function listed(rows: readonly string[]): string {
+  const shown = rows.slice(0, LISTED);
+  const more = rows.length > shown.length ? [`… ${rows.length - shown.length}`] : [];
+  return [...shown, ...more].join("\n");
 }
 
 export async function openFiles(parts: Parts, argument: unknown): Promise<void> {

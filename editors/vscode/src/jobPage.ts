@@ -21,7 +21,7 @@ export function jobPage(job: JobDetail, say: Say, when: (iso: string) => string)
     parts.push(`## ${say("Waiting for you")}`, ...open.map((request) => `- ${exact(request.title)}`));
   }
   if (job.movements.length > 0) {
-    parts.push(`## ${say("Movements")}`, job.movements.map((movement) => movementLine(movement, when)).join("\n"));
+    parts.push(`## ${say("Movements")}`, job.movements.map((movement) => movementLine(movement, say, when)).join("\n"));
   }
   const settled = job.requests.filter((request) => request.settled != null);
   if (settled.length > 0) {
@@ -36,10 +36,19 @@ export function jobPage(job: JobDetail, say: Say, when: (iso: string) => string)
   return `${parts.join("\n\n")}\n`;
 }
 
-function movementLine(movement: JobDetail["movements"][number], when: (iso: string) => string): string {
+function movementLine(
+  movement: JobDetail["movements"][number],
+  say: Say,
+  when: (iso: string) => string,
+): string {
   const summary = movement.summary == null ? "" : `: ${plain(movement.summary)}`;
   const next = movement.next == null ? "" : ` → ${movement.next}`;
-  return `- ${when(movement.startedAt)} **${movement.name}**${next}${summary}`;
+  const notes = [
+    movement.forced ? say("entered because the context was full") : "",
+    movement.reusedPct == null ? "" : say("{0} % cached", Math.round(movement.reusedPct)),
+  ].filter((note) => note !== "");
+  const beside = notes.length === 0 ? "" : ` (${notes.join(", ")})`;
+  return `- ${when(movement.startedAt)} **${movement.name}**${beside}${next}${summary}`;
 }
 
 function settledLine(request: JobDetail["requests"][number], when: (iso: string) => string): string {

@@ -1,7 +1,7 @@
 /** The jobs as a list shows them. Pure: it renders what the server says and decides no status. */
 
 import { head, plain } from "./display";
-import type { JobSummary } from "./protocol";
+import type { Event, JobSummary } from "./protocol";
 import { reasonWord, statusWord, waitWord, type Say } from "./words";
 
 export type Group = "waiting" | "active" | "ended";
@@ -61,27 +61,17 @@ export class Jobs {
     }
   }
 
-  /** A job entered a movement; unknown jobs come with their next summary. */
-  entered(jobId: string, movement: string): void {
-    const known = this.byId.get(jobId);
-    if (known !== undefined) {
-      this.set({ ...known, movement });
+  /**
+   * Take what an event tells of its job; whether the list shows anything of it. A job that is not known comes
+   * with its next summary. What is not here is on the job's page (`maestro.task.show`) or asked by the server.
+   */
+  told(event: Event): boolean {
+    const known = this.byId.get(event.jobId);
+    const next = known && after(known, event);
+    if (next !== undefined) {
+      this.set(next);
     }
-  }
-
-  /** A model call of a job was counted. */
-  used(jobId: string, call: { promptTokens: number; completionTokens: number; cachedTokens: number }): void {
-    const known = this.byId.get(jobId);
-    if (known !== undefined) {
-      const usage = {
-        ...known.usage,
-        promptTokens: known.usage.promptTokens + call.promptTokens,
-        completionTokens: known.usage.completionTokens + call.completionTokens,
-        cachedTokens: known.usage.cachedTokens + call.cachedTokens,
-        calls: known.usage.calls + 1,
-      };
-      this.set({ ...known, usage });
-    }
+    return next !== undefined;
   }
 
   get(jobId: string): JobSummary | undefined {
@@ -113,6 +103,14 @@ export class Jobs {
       .reverse();
   }
 
+  /** The jobs below a job, at any depth, that wait for the person: what they ask is asked of the parent, too. */
+  waitingBelow(jobId: string): JobSummary[] {
+    return this.children(jobId).flatMap((child) => [
+      ...(groupOf(child.status) === "waiting" ? [child] : []),
+      ...this.waitingBelow(child.jobId),
+    ]);
+  }
+
   /** The job that a job stands below, if it is known. */
   parent(job: JobSummary): JobSummary | undefined {
     return job.parentId == null || job.parentId === job.jobId ? undefined : this.byId.get(job.parentId);
@@ -133,6 +131,50 @@ export class Jobs {
   }
 }
 
+/** A job after an event; undefined if the event changes nothing that a list shows. */
+function after(known: JobSummary, event: Event): JobSummary | undefined {
+  switch (event.kind) {
+    case "movement":
+      return { ...known, movement: event.name };
+    case "piece":
+      return { ...known, piece: event.piece };
+    case "context":
+      return { ...known, usage: { ...known.usage, contextRatio: event.ratio } };
+    case "usage": {
+      const usage = {
+        ...known.usage,
+        promptTokens: known.usage.promptTokens + event.promptTokens,
+        completionTokens: known.usage.completionTokens + event.completionTokens,
+        cachedTokens: known.usage.cachedTokens + event.cachedTokens,
+        calls: known.usage.calls + 1,
+      };
+      return { ...known, usage };
+    }
+    case "status": // `maestro/jobChanged` tells it with the whole summary
+    case "transition": // so does the movement that follows
+    case "request":
+    case "decision":
+    case "text":
+    case "reasoning":
+    case "tool_call":
+    case "tool_output":
+    case "tool_result":
+    case "cache":
+    case "cache_break":
+    case "reverted":
+    case "comment":
+    case "error":
+      return undefined;
+    default:
+      return ofLater(event);
+  }
+}
+
+/** What a later server adds is not shown; the compiler says if a kind of this one was forgotten above. */
+function ofLater(_: never): undefined {
+  return undefined;
+}
+
 /** The newest job of the task that a message of the server begins with: `[maestro t-…9XYZ · code] …`. */
 export function taskOf(message: string, jobs: readonly JobSummary[]): JobSummary | undefined {
   const end = /^\[maestro \w-…(\w+)/.exec(message)?.[1];
@@ -150,12 +192,16 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** What a person can do with a job: the parts of a tree item's `contextValue`, `;job;question;active;`. */
-export function abilities(job: JobSummary): string {
+/**
+ * What a person can do with a job: the parts of a tree item's `contextValue`, `;job;question;active;`. `below` are
+ * the jobs below it that wait for the person.
+ */
+export function abilities(job: JobSummary, below: readonly JobSummary[] = []): string {
   const group = groupOf(job.status);
   const parts = ["job"];
-  if (group === "waiting") {
-    parts.push(job.waitReason === "question" ? "question" : "decision");
+  const waits = group === "waiting" ? job : below[0];
+  if (waits !== undefined) {
+    parts.push(waits.waitReason === "question" ? "question" : "decision");
   }
   parts.push(group === "ended" ? "ended" : "active");
   if (job.status === "failed" || job.status === "aborted" || job.status === "cancelled") {
@@ -167,6 +213,16 @@ export function abilities(job: JobSummary): string {
 /** A job's title on one line. */
 export function jobTitle(job: Pick<JobSummary, "title" | "taskId">): string {
   return head(plain(job.title), 100) || job.taskId;
+}
+
+/** What the jobs below a job wait for, in words; empty if none waits for the person. */
+export function belowWord(below: readonly JobSummary[], say: Say): string {
+  const [first] = below;
+  if (first === undefined) {
+    return "";
+  }
+  const what = waitWord(first.waitReason, say);
+  return below.length === 1 ? say("a subtask: {0}", what) : say("{0} subtasks wait for you", below.length);
 }
 
 /** Everything about a job in one line. */
@@ -191,8 +247,22 @@ export function stateWord(job: JobSummary, say: Say): string {
   if (groupOf(job.status) === "waiting") {
     return waitWord(job.waitReason, say);
   }
+  if (groupOf(job.status) === "ended" && job.status !== "cancelled" && job.forced) {
+    return `${statusWord(job.status, say)}: ${say("stopped at the context limit")}`;
+  }
+  if (job.status === "queued" && job.reason === "rate_limited") {
+    return job.notBefore == null
+      ? say("queued: the model server is busy")
+      : say("queued: the model server is busy, goes on at {0}", clock(job.notBefore));
+  }
   const why = job.status === "succeeded" || job.status === "cancelled" ? "" : reasonWord(job.reason, say);
   return why === "" ? statusWord(job.status, say) : `${statusWord(job.status, say)}: ${why}`;
+}
+
+/** The time of the day of a moment, to the second, as in this place of the world. */
+export function clock(iso: string): string {
+  const at = new Date(iso);
+  return [at.getHours(), at.getMinutes(), at.getSeconds()].map((part) => String(part).padStart(2, "0")).join(":");
 }
 
 /** What a job cost: tokens of prompts and replies, and how much of it came from a cache; empty before its first call. */

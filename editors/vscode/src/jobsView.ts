@@ -3,6 +3,7 @@
 import * as vscode from "vscode";
 import {
   abilities,
+  belowWord,
   GROUPS,
   groupOf,
   groupTitle,
@@ -50,7 +51,7 @@ export class JobsView implements vscode.TreeDataProvider<Row>, vscode.Disposable
       return this.jobs.roots(row.group).map(({ jobId }) => ({ jobId }));
     }
     const job = row.fact === undefined ? this.jobs.get(row.jobId) : undefined;
-    const facts = job === undefined ? [] : jobFacts(job, t).map((fact) => ({ jobId: row.jobId, fact }));
+    const facts = job === undefined ? [] : this.facts(job).map((fact) => ({ jobId: row.jobId, fact }));
     return job === undefined ? [] : [...facts, ...this.jobs.children(job.jobId).map(({ jobId }) => ({ jobId }))];
   }
 
@@ -65,7 +66,12 @@ export class JobsView implements vscode.TreeDataProvider<Row>, vscode.Disposable
     if (job === undefined) {
       return new vscode.TreeItem(row.jobId);
     }
-    return row.fact === undefined ? this.item(job) : factItem(job, row.fact);
+    return row.fact === undefined ? this.item(job) : this.factItem(job, row.fact);
+  }
+
+  /** The rows under a job: those about itself, and what the jobs below it ask the person. */
+  private facts(job: JobSummary): string[] {
+    return [belowWord(this.jobs.waitingBelow(job.jobId), t), ...jobFacts(job, t)].filter((fact) => fact !== "");
   }
 
   private item(job: JobSummary): vscode.TreeItem {
@@ -77,9 +83,22 @@ export class JobsView implements vscode.TreeDataProvider<Row>, vscode.Disposable
     item.description = groupOf(job.status) === "active" ? stateWord(job, t) : "";
     item.tooltip = tooltip(job);
     item.iconPath = new vscode.ThemeIcon(icon, color === undefined ? undefined : new vscode.ThemeColor(color));
-    item.contextValue = abilities(job);
+    item.contextValue = abilities(job, this.jobs.waitingBelow(job.jobId));
     item.accessibilityInformation = { label: `${jobTitle(job)}, ${jobLine(job, t)}` };
     item.command = { command: "maestro.ui.showJob", title: t("Show Job"), arguments: [row(job)] };
+    return item;
+  }
+
+  private factItem(job: JobSummary, fact: string): vscode.TreeItem {
+    const item = new vscode.TreeItem({ label: "" });
+    const below = this.jobs.waitingBelow(job.jobId);
+    item.description = fact;
+    item.id = `${job.jobId}/${fact}`;
+    item.accessibilityInformation = { label: fact };
+    item.contextValue = abilities(job, below).replace(";job;", ";fact;");
+    if ((groupOf(job.status) === "waiting" && fact === stateWord(job, t)) || fact === belowWord(below, t)) {
+      item.command = { command: "maestro.ui.answer", title: t("Answer…"), arguments: [row(job)] };
+    }
     return item;
   }
 
@@ -88,18 +107,6 @@ export class JobsView implements vscode.TreeDataProvider<Row>, vscode.Disposable
     this.view.dispose();
     this.changed.dispose();
   }
-}
-
-function factItem(job: JobSummary, fact: string): vscode.TreeItem {
-  const item = new vscode.TreeItem({ label: "" });
-  item.description = fact;
-  item.id = `${job.jobId}/${fact}`;
-  item.accessibilityInformation = { label: fact };
-  item.contextValue = abilities(job).replace(";job;", ";fact;");
-  if (groupOf(job.status) === "waiting" && fact === stateWord(job, t)) {
-    item.command = { command: "maestro.ui.answer", title: t("Answer…"), arguments: [row(job)] };
-  }
-  return item;
 }
 
 function row(job: JobSummary): Row {

@@ -51,6 +51,8 @@ export interface JobSummary {
   usage: Usage;
   parentId?: string | null;
   retryOf?: string | null;
+  /** When a queued job goes on that a busy model server put off. */
+  notBefore?: string | null;
 }
 
 /** A file before and after an edit that waits for approval; `before` is null for a new file. */
@@ -114,6 +116,10 @@ export interface Movement {
   next: string | null;
   summary: string | null;
   iterations: number;
+  /** Entered because the context was full, not because the model chose it. */
+  forced: boolean;
+  /** How much of the prompt of its first model call came from a cache. */
+  reusedPct?: number | null;
 }
 
 /** The Mission Brief of a task. */
@@ -152,6 +158,22 @@ export interface FileChanged {
   after?: string | null;
   binary: boolean;
   currentMatches: boolean;
+  renamedFrom?: string | null;
+}
+
+/** What `maestro.task.revert` did, and what it left, with the reason in the person's language. */
+export interface Reverted {
+  reverted: string[];
+  kept: { path: string; reason: string; text: string }[];
+}
+
+/** A model worker. */
+export interface ModelInfo {
+  id: string;
+  endpoint: string;
+  model: string;
+  hasKey: boolean;
+  roles: string[];
 }
 
 /** `maestro.status`; `queue` counts jobs by status. */
@@ -175,10 +197,11 @@ interface Stamp {
   at: string;
 }
 
-/** `maestro/event`, by its `kind`; kinds that a later server adds are not here. */
+/** `maestro/event`, by its `kind`: all that this server knows, whether they are shown or not (`Jobs.told`). */
 export type Event = Stamp &
   (
     | { kind: "status"; from: string | null; to: string; waitReason?: string | null; reason?: string | null }
+    | { kind: "piece"; piece: string; by: string; failure?: string | null }
     | { kind: "movement"; name: string; visit: number; forced: boolean }
     | { kind: "text"; delta?: string | null; full?: string | null }
     | { kind: "reasoning"; delta: string }
@@ -190,7 +213,9 @@ export type Event = Stamp &
     | { kind: "decision"; requestId: string; decision: string; scope: string; by: string; note?: string | null }
     | { kind: "context"; action: string; ratio: number }
     | { kind: "cache"; reused: number; total: number; pct: number }
+    | { kind: "cache_break"; firstDifference: number; announced: boolean; tools: string[] }
     | { kind: "usage"; promptTokens: number; completionTokens: number; cachedTokens: number; seconds: number }
+    | { kind: "reverted"; files: string[]; count: number; kept: number }
     | { kind: "comment"; author: string; text: string }
     | { kind: "error"; code: string; message: string; retryable: boolean }
   );
@@ -205,6 +230,7 @@ export interface Position {
 export interface StartParams {
   instruction: string;
   piece?: string;
+  model?: string;
   files?: string[];
   selection?: { uri: string; range: { start: Position; end: Position } };
 }
@@ -239,7 +265,11 @@ export interface Commands {
   "maestro.task.cancel": { params: { jobId: string }; result: object };
   "maestro.task.retry": { params: { jobId: string }; result: { jobId: string } };
   "maestro.task.changes": { params: { jobId: string }; result: { files: FileChanged[] } };
+  "maestro.task.revert": { params: { jobId: string; files?: string[] }; result: Reverted };
+  "maestro.task.export": { params: { jobId: string; format?: "md" | "json" }; result: { uri: string } };
   "maestro.piece.list": { params: Record<never, never>; result: { pieces: PieceInfo[] } };
+  "maestro.piece.graph": { params: { piece: string }; result: { mermaid: string; svg: string } };
+  "maestro.model.list": { params: Record<never, never>; result: { workers: ModelInfo[] } };
   "maestro.mode.set": { params: { mode: Mode; jobId?: string }; result: object };
   "maestro.workspace.trust": { params: { trusted: boolean }; result: object };
   "maestro.status": { params: Record<never, never>; result: Status };

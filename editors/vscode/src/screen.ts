@@ -48,11 +48,7 @@ export class Screen {
       this.draw();
     });
     client.onNotification(p.EVENT, (event: p.Event) => {
-      if (event.kind === "movement") {
-        this.jobs.entered(event.jobId, event.name);
-        this.draw();
-      } else if (event.kind === "usage") {
-        this.jobs.used(event.jobId, event);
+      if (this.jobs.told(event)) {
         this.draw();
       }
     });

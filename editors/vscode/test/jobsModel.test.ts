@@ -85,6 +85,7 @@ test("a job that ended without success says why", () => {
   assert.equal(stateWord(job({ status: "failed", reason: "provider_error" }), say), "failed: the model server failed");
   assert.equal(stateWord(job({ status: "failed", reason: "a_reason_of_tomorrow" }), say), "failed");
   assert.equal(stateWord(job({ status: "succeeded", reason: null }), say), "done");
+  assert.equal(stateWord(job({ status: "succeeded", reason: null, forced: true }), say), "done: stopped at the context limit");
 });
 
 test("a title is one line, and a job without one is named by its task", () => {

@@ -118,7 +118,8 @@ class ScriptReply:
     None the server's own. Faults: ``status`` with ``headers`` and ``body`` is an HTTP error; ``raw_chunks``
     is the response body piece by piece, with ``content_type`` None for no such header; ``drop_after`` closes
     the connection after so many bytes of the body, ``reset`` makes that a TCP reset; ``close_delimited``
-    sends the body without length or chunks, so that its end is the connection's.
+    sends the body without length or chunks, so that its end is the connection's. ``prompt_tokens`` is what is
+    reported instead of the true count.
     """
 
     text: str = ""
@@ -134,6 +135,7 @@ class ScriptReply:
     drop_after: int | None = None
     reset: bool = False
     close_delimited: bool = False
+    prompt_tokens: int | None = None
 
 
 class Script(Protocol):

@@ -40,7 +40,9 @@ class ServerOptions:
 
     ``strict`` refuses conversations that a strict server would refuse; ``api_key`` asks for that key;
     ``listed_only`` refuses models that are not in ``models``. A prompt longer than ``context`` is refused as
-    llama-server does it.
+    llama-server does it; ``names_limit`` False leaves the limit out of the refusal, and ``cuts`` cuts the
+    prompt without a word, as Ollama does. ``tells_context`` False keeps the context out of ``/props``.
+    ``usage`` is ``told``, ``zero`` or ``none``; ``weight`` multiplies all counts, for another tokenizer.
     """
 
     delay: float = 0.0
@@ -50,6 +52,11 @@ class ServerOptions:
     strict: bool = True
     api_key: str | None = None
     listed_only: bool = False
+    names_limit: bool = True
+    cuts: bool = False
+    tells_context: bool = True
+    usage: str = "told"
+    weight: float = 1.0
 
 
 class ScriptedServer:
@@ -165,10 +172,8 @@ class ScriptedServer:
         if path.endswith("/health"):
             return {"status": "ok"}
         if path.endswith("/props"):
-            return {
-                "total_slots": self.options.slots,
-                "default_generation_settings": {"n_ctx": self.options.context},
-            }
+            generation = {"n_ctx": self.options.context} if self.options.tells_context else {}
+            return {"total_slots": self.options.slots, "default_generation_settings": generation}
         return None
 
     async def _chat(self, raw: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
@@ -185,7 +190,8 @@ class ScriptedServer:
             )
             return True
         prompt = tokens_of(render_prompt(messages, tools))
-        refusal = self._refusal(body, messages, len(prompt))
+        tokens = round(self.options.weight * len(prompt))
+        refusal = self._refusal(body, messages, tokens)
         if refusal is not None:
             await write_whole(writer, refusal[0], _JSON, refusal[1])
             return True
@@ -209,8 +215,23 @@ class ScriptedServer:
             )
             await write_whole(writer, reply.status, {**_JSON, **reply.headers}, error)
             return True
-        usage = wire.Usage(len(prompt), self._slots.take(prompt), wire.completion_tokens(reply))
+        usage = self._usage(reply, prompt, tokens, body.get("id_slot"))
         return await self._send(reply, body, usage, writer)
+
+    def _usage(
+        self, reply: ScriptReply, prompt: list[str], tokens: int, slot: int | None
+    ) -> wire.Usage | None:
+        """What is reported of a request; None for nothing."""
+        weight, cached = self.options.weight, self._slots.take(prompt, slot)
+        match self.options.usage:
+            case "none":
+                return None
+            case "zero":
+                return wire.Usage(0, 0, 0)
+        told = min(tokens, self.options.context) if reply.prompt_tokens is None else reply.prompt_tokens
+        return wire.Usage(
+            told, min(told, round(weight * cached)), round(weight * wire.completion_tokens(reply))
+        )
 
     async def _client_waits(self, asking: asyncio.Task[ScriptReply], reader: asyncio.StreamReader) -> bool:
         """Waits for the script's reply; False if the client hangs up before (it sends nothing while it
@@ -242,14 +263,17 @@ class ScriptedServer:
             )
 
     async def _send(
-        self, reply: ScriptReply, body: dict[str, Any], usage: wire.Usage, writer: asyncio.StreamWriter
+        self,
+        reply: ScriptReply,
+        body: dict[str, Any],
+        usage: wire.Usage | None,
+        writer: asyncio.StreamWriter,
     ) -> bool:
         model = str(body.get("model") or self.options.models[0])
         ids = wire.call_ids(body["messages"], len(reply.calls))
         if not body.get("stream") and reply.raw_chunks is None:
-            await write_whole(
-                writer, 200, {**_JSON, **reply.headers}, wire.whole_body(reply, ids, model, usage)
-            )
+            whole = wire.whole_body(reply, ids, model, usage or wire.Usage(0, 0, 0))
+            await write_whole(writer, 200, {**_JSON, **reply.headers}, whole)
             return True
         asked = bool((body.get("stream_options") or {}).get("include_usage"))
         pieces: Iterable[bytes] = reply.raw_chunks or ()
@@ -260,12 +284,12 @@ class ScriptedServer:
         paced = _paced(pieces, self.options.delay if reply.delay is None else reply.delay)
         chunked = not reply.close_delimited
         try:
-            whole = await write_stream(writer, {**kind, **reply.headers}, paced, chunked=chunked, cut=cut)
+            sent = await write_stream(writer, {**kind, **reply.headers}, paced, chunked=chunked, cut=cut)
         except ConnectionError:
-            whole = False
-        if not whole and cut is None:
+            sent = False
+        if not sent and cut is None:
             self._abort()
-        return whole and chunked
+        return sent and chunked
 
     def _refusal(
         self, body: dict[str, Any], messages: tuple[Any, ...], tokens: int
@@ -277,13 +301,16 @@ class ScriptedServer:
             return 404, wire.error_body(404, text, "invalid_request_error", param="model")
         if self.options.strict and (fault := fault_of(messages)) is not None:
             return 400, wire.error_body(400, fault, "invalid_request_error")
-        if tokens > self.options.context:
-            size = self.options.context
-            text = f"request ({tokens} tokens) exceeds the available context size ({size} tokens)"
-            return 400, wire.error_body(
-                400, text, "exceed_context_size_error", n_prompt_tokens=tokens, n_ctx=size
-            )
+        if tokens > self.options.context and not self.options.cuts:
+            return 400, self._too_long(tokens)
         return None
+
+    def _too_long(self, tokens: int) -> bytes:
+        size, kind = self.options.context, "exceed_context_size_error"
+        if not self.options.names_limit:
+            return wire.error_body(400, "the request exceeds the available context size", kind)
+        text = f"request ({tokens} tokens) exceeds the available context size ({size} tokens)"
+        return wire.error_body(400, text, kind, n_prompt_tokens=tokens, n_ctx=size)
 
     def _record(self, raw: bytes) -> None:
         with self._changed:

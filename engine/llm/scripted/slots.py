@@ -67,8 +67,9 @@ class PromptSlots:
         self._clock = 0
         self._lock = threading.Lock()
 
-    def take(self, prompt: list[str]) -> int:
-        """Puts ``prompt`` into the best slot and returns how many of its tokens that slot already held.
+    def take(self, prompt: list[str], wanted: int | None = None) -> int:
+        """Puts ``prompt`` into the ``wanted`` or the best slot and returns how many of its tokens that slot
+        already held.
 
         As llama-server does it: the slot with the longest common prefix if that is a tenth of the prompt,
         else the slot that was not used for the longest time. At least one token is always evaluated.
@@ -76,7 +77,9 @@ class PromptSlots:
         with self._lock:
             held = [common_prefix(slot, prompt) for slot in self._slots]
             best = max(range(len(held)), key=lambda index: held[index])
-            if held[best] < _SIMILARITY * len(prompt):
+            if wanted is not None and 0 <= wanted < len(held):
+                best = wanted
+            elif held[best] < _SIMILARITY * len(prompt):
                 best = min(range(len(held)), key=lambda index: self._used[index])
             self._clock += 1
             self._used[best] = self._clock

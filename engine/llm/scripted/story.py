@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from engine.llm.scripted.script import ScriptReply, ScriptRequest
 from engine.llm.scripted.server import ScriptedServer, ServerOptions
+from engine.llm.scripted.story_choice import choice_reply
 from engine.llm.scripted.story_code import code_reply
 from engine.llm.scripted.story_look import chat_reply, general_reply
 from engine.llm.scripted.story_reading import scene_of
@@ -29,6 +30,8 @@ class Story:
 
     def reply(self, request: ScriptRequest) -> ScriptReply:
         """The reply to ``request``."""
+        if (choice := choice_reply(request)) is not None:
+            return choice
         scene = scene_of(request)
         if scene is not None and scene.movement in _PLAYED:
             return _PLAYED[scene.movement](scene)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from engine.core.truncate import cut
 from engine.llm.scripted.script import ScriptReply, ScriptResult
 from engine.llm.scripted.story_reading import (
     Division,
@@ -64,7 +65,7 @@ class Change:
         division = next(divisions(self.source.lines or {}), None)
         if division is None or self.source.tries > TRIES:
             said = next((result.text for result in reversed(self.scene.of("Edit", "Read"))), "")
-            return end(self.say("refused", said=said.partition("\n")[0][:200]))
+            return end(self.say("refused", said=cut(said.partition("\n")[0], 200)))
         if division.rounding is rounding:
             return None
         if self.source.notes and rounding_in(self.source.notes[-1]) is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from engine.core.truncate import cut
 from engine.llm.scripted.script import ScriptReply
 from engine.llm.scripted.story_change import Change
 from engine.llm.scripted.story_reading import (
@@ -61,7 +62,7 @@ def _plan(scene: Scene, say: Words) -> ScriptReply:
     run = test_run(runs[-1].text)
     if run is None or run.outcome.startswith("Ran 0"):
         said = next((line for line in reversed(runs[-1].text.splitlines()) if line.strip()), "")
-        return end(say("no_tests", command=command, said=said[:200]))
+        return end(say("no_tests", command=command, said=cut(said, 200)))
     wanted = _named_rounding(scene)
     if run.passed and (place is None or wanted in (None, place[1].rounding)):
         return end(say("passing", command=command, outcome=run.outcome), "success")
@@ -126,7 +127,7 @@ def _named_rounding(scene: Scene) -> Rounding | None:
 
 def _settle(scene: Scene, say: Words, place: tuple[str, Division], raised: str) -> ScriptReply:
     """Hand the plan on if it is settled how to round, else ask; who may not ask any more assumes."""
-    rounding, source = rounding_in(scene.answer), say("source_answer", text=scene.answer[:200])
+    rounding, source = rounding_in(scene.answer), say("source_answer", text=cut(scene.answer, 200))
     if rounding is None:
         rounding, source = _named_rounding(scene), say("source_task")
     if rounding is None and not scene.of("complete"):
@@ -134,7 +135,7 @@ def _settle(scene: Scene, say: Words, place: tuple[str, Division], raised: str) 
         if not scene.answer:
             return ask(say("ask", raised=raised), say.options("options"))
         if again[-1] not in scene.question:
-            return ask(say("ask_again", answer=scene.answer[:200]), again)
+            return ask(say("ask_again", answer=cut(scene.answer, 200)), again)
     if rounding is None:
         rounding, source = Rounding.HALF, say("source_assumed")
     return _hand_on(scene, say, place, say("lesson", how=say.of("how", rounding), source=source), rounding)

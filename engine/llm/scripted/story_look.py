@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from engine.core.truncate import cut
 from engine.llm.scripted.script import ScriptReply
 from engine.llm.scripted.story_reading import Scene, View, note_of, paths_in, view_of
 from engine.llm.scripted.story_steps import Call, end, read
@@ -77,7 +78,7 @@ def _views(scene: Scene) -> dict[str, View]:
 
 def _first_words(view: View) -> str:
     texts = (line.strip().strip("#\"'/*;- ") for _, line in sorted((view.lines or {}).items()))
-    return next((text for text in texts if text), "…")[:80]
+    return cut(next((text for text in texts if text), "…"), 80)
 
 
 # --- chat -----------------------------------------------------------------------------------------------

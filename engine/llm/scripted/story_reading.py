@@ -17,6 +17,7 @@ from engine.llm.scripted.script import ScriptRequest, ScriptResult, text_of
 Language = Literal["en", "ja"]
 
 _TASK = re.compile(r"^## (?:Task|タスク)\n", re.MULTILINE)
+_GUIDANCE = re.compile(r"\n\n## (?:Movement|現在のステップ): ")
 _ROOT = re.compile(r"^(?:Root|ルート): (.*)$", re.MULTILINE)
 _ANSWER = re.compile(
     r"^(?:You asked|あなたの質問): (?P<question>[\s\S]*?)\n"
@@ -34,7 +35,9 @@ _PATH = re.compile(r"^(?:- )?(?P<path>[^\s\[\]:][^\[\]:\n]*\.\w{1,5})$", re.MULT
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A movement as its guidance tells it, and what happened in it so far."""
+    """A movement as its guidance tells it, and what happened in it so far. In a conversation that went on
+    from another movement, ``guidance`` begins with what that one was told and handed on.
+    """
 
     movement: str
     language: Language
@@ -68,7 +71,7 @@ def scene_of(request: ScriptRequest) -> Scene | None:
         movement=movement,
         language=language,
         instruction=_TASK.split(before)[-1].strip(),
-        guidance=guidance,
+        guidance=_handed_on(request, index) + guidance,
         results=tuple(result for result in request.results() if result.call_id in ids),
         root=root[1] if (root := _ROOT.search(before)) else "",
         question=answered["question"].strip() if answered else "",
@@ -76,11 +79,21 @@ def scene_of(request: ScriptRequest) -> Scene | None:
     )
 
 
+def _handed_on(request: ScriptRequest, index: int) -> str:
+    """What the movements before in the same conversation were told and said; empty at its opening."""
+    before = request.messages[:index]
+    told = [_GUIDANCE.split(text_of(message))[-1] for message in before if message.get("role") == "user"]
+    ids = {call.get("id") for message in before for call in message.get("tool_calls") or ()}
+    hops = [result.arguments for result in request.results("transition") if result.call_id in ids]
+    said = [str(hop[key]) for hop in hops for key in ("summary", "lessons") if hop.get(key)]
+    return "".join(f"{text}\n" for text in (*told, *said))
+
+
 def _earlier(request: ScriptRequest) -> str:
     """The user message that holds the task, where the guidance came later in the same conversation."""
     texts = [text_of(message) for message in request.messages if message.get("role") == "user"]
     return next(
-        (re.split(r"\n\n## (?:Movement|現在のステップ): ", text)[0] for text in texts if _TASK.search(text)),
+        (_GUIDANCE.split(text)[0] for text in texts if _TASK.search(text)),
         "",
     )
 

@@ -12,14 +12,15 @@ from typing import Any
 from engine.llm.scripted.script import text_of
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_ID = re.compile(r"[!-~]+")
 
 
 def fault_of(messages: Sequence[Mapping[str, Any]]) -> str | None:
     """The first fault of a conversation in one sentence, None if there is none.
 
-    Checked: roles; exactly one tool message per call id, directly after the assistant message; unique ids;
-    names that OpenAI accepts; arguments that are a string holding a JSON object; no empty message; no two
-    user messages in a row; the end.
+    Checked: roles; exactly one tool message per call id, directly after the assistant message; unique ids of
+    visible ASCII; names that OpenAI accepts; arguments that are a string holding a JSON object; no empty
+    message; no halves of characters; no two user messages in a row; the end.
     """
     if not messages:
         return "messages: at least one message is needed"
@@ -29,6 +30,8 @@ def fault_of(messages: Sequence[Mapping[str, Any]]) -> str | None:
     for index, message in enumerate(messages):
         role = str(message.get("role"))
         where = f"messages[{index}] ({role})"
+        if _has_halves(message):
+            return f"{where}: half a surrogate pair is no text"
         if open_ids and role != "tool":
             return f"{where}: tool calls without a result before it: {', '.join(open_ids)}"
         fault = _message_fault(message, role, index, previous, open_ids)
@@ -64,23 +67,33 @@ def _message_fault(
         case "tool":
             if message.get("tool_call_id") not in open_ids:
                 return f"no open tool call has the id {message.get('tool_call_id')!r}"
-            return (
-                None
-                if isinstance(message.get("content"), str)
-                else "the content of a tool message must be a string"
-            )
+            if not isinstance(message.get("content"), str):
+                return "the content of a tool message must be a string"
+            return None if message["content"].strip() else "the message is empty"
         case _:
             return f"unknown role {role!r}"
 
 
 def _call_fault(call: Mapping[str, Any]) -> str | None:
     function = call.get("function") or {}
-    if not call.get("id") or not isinstance(call["id"], str) or call.get("type") != "function":
-        return "a tool call needs an id and the type `function`"
+    if not isinstance(call.get("id"), str) or not _ID.fullmatch(call["id"]) or call.get("type") != "function":
+        return "a tool call needs an id of visible characters and the type `function`"
     if not _NAME.fullmatch(str(function.get("name", ""))):
         return f"the function name {function.get('name')!r} is not allowed"
     try:
-        arguments = json.loads(function["arguments"])
+        arguments = json.loads(function["arguments"], parse_constant=_refuse)
     except (KeyError, TypeError, ValueError) as error:
         return f"the arguments of {call['id']} cannot be parsed: {error}"
     return None if isinstance(arguments, dict) else f"the arguments of {call['id']} are not an object"
+
+
+def _refuse(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _has_halves(message: Mapping[str, Any]) -> bool:
+    try:
+        json.dumps(message, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -100,6 +100,27 @@ local function retry(client, job)
   end)
 end
 
+--- Put back what a job changed, after a yes; what stays as it is, and why, is told.
+---@param client vim.lsp.Client
+---@param job maestro.Job
+local function revert(client, job)
+  local question = messages.text('jobs.revert', { title = text.cut(text.oneline(job.title), 60) })
+  local opts = { prompt = question, kind = 'maestro_confirm' }
+  vim.ui.select({ messages.text('jobs.revert_yes'), messages.text('jobs.cancel_no') }, opts, function(_, index)
+    if index ~= 1 then
+      return
+    end
+    server.call(client, 'task.revert', { jobId = job.jobId }, function(result)
+      local lines = { messages.text('jobs.reverted', { count = #result.reverted }) }
+      for _, one in ipairs(result.kept) do
+        table.insert(lines, ('%s: %s'):format(text.oneline(one.path), text.oneline(one.text)))
+      end
+      text.notify(table.concat(lines, '\n'))
+      vim.cmd.checktime()
+    end)
+  end)
+end
+
 ---@type table<string, { key: string, act: fun(client: vim.lsp.Client, job: maestro.Job) }>
 local KEYS = {
   { key = '<CR>', name = 'show', act = function(client, job)
@@ -116,6 +137,7 @@ local KEYS = {
   end },
   { key = 'x', name = 'cancel', act = commands.cancel_job },
   { key = 'r', name = 'retry', act = retry },
+  { key = 'u', name = 'revert', act = revert },
 }
 
 ---@return string

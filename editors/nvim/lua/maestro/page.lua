@@ -66,6 +66,9 @@ end
 ---@return string[]
 local function lines_of(job, events)
   local state = messages.text_or('state.' .. job.status, job.status)
+  if job.forced then
+    state = ('%s (%s)'):format(state, messages.text('state.forced'))
+  end
   local wait = job.waitReason and messages.text_or('wait.' .. job.waitReason, job.waitReason)
   local lines = { '# ' .. text.oneline(job.title), '' }
   table.insert(lines, table.concat({

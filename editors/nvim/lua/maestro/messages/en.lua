@@ -58,6 +58,9 @@ return {
   ['jobs.cancel'] = 'Cancel “{title}”?',
   ['jobs.cancel_yes'] = 'Cancel the job',
   ['jobs.cancel_no'] = 'Leave it',
+  ['jobs.revert'] = 'Put back what “{title}” changed?',
+  ['jobs.revert_yes'] = 'Put it back',
+  ['jobs.reverted'] = 'Put back: {count}',
   ['jobs.no_changes'] = 'This job changed no text file.',
 
   ['key.show'] = 'show',
@@ -66,6 +69,7 @@ return {
   ['key.changes'] = 'changes',
   ['key.cancel'] = 'cancel',
   ['key.retry'] = 'retry',
+  ['key.revert'] = 'put back',
   ['key.close'] = 'close',
 
   ['comment.text'] = 'To “{title}”:',
@@ -93,6 +97,7 @@ return {
   ['state.waiting_human'] = 'waiting',
   ['state.waiting_subtasks'] = 'subtasks',
   ['state.succeeded'] = 'succeeded',
+  ['state.forced'] = 'stopped at the context limit',
   ['state.failed'] = 'failed',
   ['state.aborted'] = 'aborted',
   ['state.cancelled'] = 'cancelled',

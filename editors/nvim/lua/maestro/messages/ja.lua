@@ -58,6 +58,9 @@ return {
   ['jobs.cancel'] = '「{title}」を取り消しますか?',
   ['jobs.cancel_yes'] = 'ジョブを取り消す',
   ['jobs.cancel_no'] = 'そのままにする',
+  ['jobs.revert'] = '「{title}」の変更を元に戻しますか?',
+  ['jobs.revert_yes'] = '元に戻す',
+  ['jobs.reverted'] = '元に戻しました: {count}',
   ['jobs.no_changes'] = 'このジョブが変更したテキストファイルはありません。',
 
   ['key.show'] = '表示',
@@ -66,6 +69,7 @@ return {
   ['key.changes'] = '変更',
   ['key.cancel'] = '取り消し',
   ['key.retry'] = '再試行',
+  ['key.revert'] = '元に戻す',
   ['key.close'] = '閉じる',
 
   ['comment.text'] = '「{title}」へ:',
@@ -93,6 +97,7 @@ return {
   ['state.waiting_human'] = '待機中',
   ['state.waiting_subtasks'] = '子タスク',
   ['state.succeeded'] = '成功',
+  ['state.forced'] = 'コンテキストの限界で止めました',
   ['state.failed'] = '失敗',
   ['state.aborted'] = '停止',
   ['state.cancelled'] = '取り消し',
