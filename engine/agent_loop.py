@@ -22,7 +22,7 @@ from engine.core.messages import encode_assistant, encode_message, encode_though
 from engine.core.outcome import WAITING_HUMAN_INTERRUPTED, MovementResult
 from engine.core.records import Event, Message, NewRequest
 from engine.core.reply import Delta, Reply, ToolCall
-from engine.core.turn import AskAgain, End, Nudge, RefuseCalls, RunCalls, advance, count_unknown
+from engine.core.turn import AskAgain, End, Nudge, RefuseCalls, RunCalls, advance, count_unknown, heard
 from engine.kit import JobRun, log
 from engine.ports import ModelRequest
 from engine.pressure import forced_end, is_full, refused, result_budget, weigh, wrap_up, wrapped_up
@@ -167,6 +167,7 @@ async def _deliver_news(run: JobRun) -> None:
     if parts:
         run.time_note = ""
         wrapped_up(run)
+        run.turn = heard(run.turn) if comments else run.turn
         ids = [comment.comment_id for comment in comments]
         await run.append([Message("user", encode_message("user", "\n".join(parts)))], delivered=ids)
 

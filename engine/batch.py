@@ -21,6 +21,7 @@ from engine.core.records import Event, Intent, Message, NewRequest, Step, StepRe
 from engine.core.reply import ToolCall
 from engine.core.tooling import LASTING, Effect, FileChange, Outcome, Prepared, Signal, ToolResult
 from engine.core.truncate import first_characters
+from engine.core.turn import heard
 from engine.kit import JobRun, log, traced
 from engine.ports import ToolContext
 from engine.tool_context import tool_context
@@ -91,6 +92,7 @@ class Batch:
                     results.append(outcome)
             at += len(group)
             if any(result.closes for result in results):
+                self.run.turn = heard(self.run.turn)
                 results += self._not_run(at)
                 at = len(self.checked)
             await self._commit(results)

@@ -25,7 +25,7 @@ from engine.core.context import (
 )
 from engine.core.errors import ContextOverflow, ModelFault
 from engine.core.jobs import Pressure
-from engine.core.outcome import ABORT, COMPLETE, MovementResult
+from engine.core.outcome import ABORT, COMPLETE, WAIT_SUBTASKS, MovementResult
 from engine.core.records import Event
 from engine.core.reply import Reply
 from engine.core.tooling import Effect
@@ -231,7 +231,8 @@ def _shrink(run: JobRun, *, named: bool) -> dict[int, bytes]:
 def _exhausted(run: JobRun, fault: ContextOverflow, size: int, opening: bool) -> MovementResult:
     told: ModelFault = fault
     if opening:
-        told = ModelFault("job.opening_too_long", tokens=size, limit=run.context.limit)
+        limit = run.context.limit  # the estimate may lie below what the server counted
+        told = ModelFault("job.opening_too_long", tokens=max(size, limit + 1), limit=limit)
     text = run.kit.redact(run.kit.explain(told, run.texts.language))
     return MovementResult(next=None, reason="context_exhausted", result=text, retryable=True)
 
@@ -251,6 +252,9 @@ async def forced_end(run: JobRun) -> MovementResult:
     summary = texts("forced.summary", movement=run.movement, percent=percent)
     result = last
     if target == COMPLETE:
+        if await run.kit.db(run.kit.store.count_open_children, run.job.job_id):
+            # No success over open children, forced or not: their results come first, in a fresh prompt.
+            return MovementResult(next=WAIT_SUBTASKS, summary=summary, wait_reason="subtasks", forced=True)
         result = await _result(run, percent, last)
     return MovementResult(
         next=target or ABORT,

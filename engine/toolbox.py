@@ -14,7 +14,7 @@ from engine.core.piece import Movement
 from engine.core.policy import Permissions, permitted
 from engine.core.prompting import Texts
 from engine.core.reply import ToolCall
-from engine.core.tooling import Effect, ToolResult, ToolSpec
+from engine.core.tooling import ToolResult, ToolSpec
 from engine.core.truncate import first_characters, fit_head, quarter_tokens
 
 _DECORATION = regex.compile(r"^(?:functions?[.:/]|tools?[.:/]|default_api[.:])+|<\|.*$|[\s\x00]+$")
@@ -102,7 +102,7 @@ def control_only(item: Ready | Refused, texts: Texts) -> Ready | Refused:
     """The call if it may end the movement or was refused anyway; else its refusal because the context is
     full.
     """
-    if isinstance(item, Refused) or item.spec.effect is Effect.CONTROL:
+    if isinstance(item, Refused) or item.spec.folds:
         return item
     return Refused(item.call, texts("result.context_full"), "not run: context full")
 

@@ -9,14 +9,17 @@ from difflib import get_close_matches
 
 import regex
 
-from engine.core.truncate import first_characters
+from engine.core.truncate import estimate_tokens, first_characters
 
 MOST_LISTS = 20
 MOST_ITEMS = 100
 LONGEST_ITEM = 300
 LONGEST_NAME = 60
-SHOWN = 60
-"""How many items of a list the guidance shows [ours]: open ones first to be kept."""
+SHOWN = (60, 30, 15, 7, 3, 0)
+"""How many items of a list the guidance shows [ours]: the most that keep all lists within ``SHOWN_TOKENS``;
+open ones are kept first.
+"""
+SHOWN_TOKENS = 3_000
 
 _NAME = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N} _-]*")
 
@@ -85,7 +88,12 @@ def shown(name: str, items: Checklist, limit: int | None = None) -> str:
 
 def shown_all(lists: Mapping[str, Checklist]) -> str:
     """All lists, as the guidance carries them; empty without any."""
-    return "\n\n".join(shown(name, items, SHOWN) for name, items in lists.items())
+    text = ""
+    for limit in SHOWN:
+        text = "\n\n".join(shown(name, items, limit) for name, items in lists.items())
+        if estimate_tokens(text) <= SHOWN_TOKENS:
+            break
+    return text
 
 
 def to_json(items: Checklist) -> list[dict[str, object]]:

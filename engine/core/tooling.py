@@ -200,9 +200,9 @@ class ToolSpec:
     """A tool: its name and arguments as the model sees them, its effect, and its two functions.
 
     ``prepare(ctx, args)`` looks and returns what the call would do, or ends the call at once with an error
-    result; ``run(ctx, args,
-    prepared)`` does it. ``always`` marks control tools that every movement permits. ``schema`` is the JSON
-    Schema of the arguments.
+    result; ``run(ctx, args, prepared)`` does it. ``always`` marks tools that every movement permits,
+    ``folds`` those whose call is made though the context is full, for it may end the movement.
+    ``schema`` is the JSON Schema of the arguments.
     """
 
     name: str
@@ -212,6 +212,7 @@ class ToolSpec:
     run: Run
     prepare: Prepare
     always: bool = False
+    folds: bool = False
     schema: Mapping[str, object] = field(default_factory=dict)
 
 

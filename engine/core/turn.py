@@ -112,6 +112,11 @@ def count_unknown(
     return state, None
 
 
+def heard(state: TurnState) -> TurnState:
+    """The counters once the person said something: the same calls as before may be right now."""
+    return replace(state, batch="", repeats=0)
+
+
 def batch_digest(calls: tuple[ToolCall, ...]) -> str:
     """What makes two batches the same: names and arguments in order, not ids."""
     return digest(

@@ -67,4 +67,6 @@ async def _request(ctx: ToolContext, args: RequestToolArgs, prepared: Prepared) 
     )
 
 
-REQUEST_TOOL = make("RequestTool", RequestToolArgs, Effect.CONTROL, _prepare, _request, always=True)
+REQUEST_TOOL = make(
+    "RequestTool", RequestToolArgs, Effect.CONTROL, _prepare, _request, always=True, folds=True
+)

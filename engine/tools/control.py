@@ -104,7 +104,7 @@ def build_transition_tool(targets: tuple[str, ...]) -> ToolSpec:
     """The one ``transition`` tool of a piece: its enum is the union of all targets, its description never
     changes (the cache law).
     """
-    spec = make("transition", TransitionArgs, Effect.CONTROL, _look, _transition, always=True)
+    spec = make("transition", TransitionArgs, Effect.CONTROL, _look, _transition, always=True, folds=True)
     properties: dict[str, Any] = dict(_mapping(spec.schema["properties"]))
     properties["next_step"] = {**_mapping(properties["next_step"]), "enum": list(targets)}
     return replace(spec, schema={**spec.schema, "properties": properties})
@@ -112,7 +112,7 @@ def build_transition_tool(targets: tuple[str, ...]) -> ToolSpec:
 
 def control_tools(targets: tuple[str, ...]) -> tuple[ToolSpec, ...]:
     """The control tools of a piece, in their fixed order; a piece without targets has no ``transition``."""
-    complete = make("complete", CompleteArgs, Effect.CONTROL, _look, _complete, always=True)
+    complete = make("complete", CompleteArgs, Effect.CONTROL, _look, _complete, always=True, folds=True)
     mission = make("MissionUpdate", MissionArgs, Effect.CONTROL, _look, _mission, always=True)
     return (*((build_transition_tool(targets),) if targets else ()), complete, mission)
 

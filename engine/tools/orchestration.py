@@ -147,7 +147,7 @@ def _named(text: str) -> str:
 
 ORCHESTRATION_TOOLS = (
     make("SpawnSubTask", SpawnArgs, Effect.CONTROL, _prepare_spawn, _spawn),
-    make("WaitSubTask", WaitArgs, Effect.CONTROL, _prepare_wait, _wait),
+    make("WaitSubTask", WaitArgs, Effect.CONTROL, _prepare_wait, _wait, folds=True),
     make("SpinOffTask", SpinOffArgs, Effect.CONTROL, _prepare_spin_off, _spin_off),
 )
 """In the order of the tools array."""

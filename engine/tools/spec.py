@@ -28,6 +28,7 @@ def make(
     run: Run,
     *,
     always: bool = False,
+    folds: bool = False,
 ) -> ToolSpec:
     """The spec of a tool; its description is ``<name>.md`` beside this module, without the final newline.
 
@@ -49,6 +50,7 @@ def make(
         run=guarded_run,
         prepare=guarded_prepare,
         always=always,
+        folds=folds,
         schema=argument_schema(arguments),
     )
 

@@ -108,7 +108,7 @@ async def make_commit(commit: Commit, message: str) -> str:
     )
     if not done.ok:
         staged = " The new files are staged now." if new else ""
-        raise Refused(f"Nothing was committed.{staged} git says: {done.err or 'no reason'}")
+        raise Refused(f"Nothing was committed.{staged} git says: {done.err or 'nothing differs'}")
     told = await git("rev-parse", "--short", "HEAD")
     return told.out.decode("ascii", "replace").strip()
 

@@ -175,6 +175,43 @@ async def test_a_reply_at_96_percent_with_a_valid_control_call_wins(
     assert not any(move.forced for move in end.movements)
 
 
+async def test_beside_it_no_other_call_is_made_not_even_one_that_only_notes_or_spawns(tmp_path: Path) -> None:
+    other = (
+        ("SpawnSubTask", {"instruction": "a part", "title": "part"}),
+        ("Checklist", {"action": "create", "name": "steps", "items": ["a"]}),
+    )
+    work = [at(0.3, read("a.txt")), at(0.96, replace(DONE, calls=(*other, *DONE.calls)))]
+    text = piece("ABORT").replace("allowed_tools: [Read", "allowed_tools: [SpawnSubTask, Read", 1)
+    async with rig(tmp_path, full(work), pieces={"full": text}, server=server()) as it:
+        end, _ = await run(it)
+        events = await it.client.events(end.job_id)
+        jobs = await it.client.list_jobs()
+    assert (end.status, len(jobs)) == ("succeeded", 1)
+    assert [e["brief"] for e in events if e["kind"] == "tool_result"][1:3] == ["not run: context full"] * 2
+
+
+async def test_forced_to_complete_waits_for_open_children_first(tmp_path: Path) -> None:
+    work = [
+        at(0.3, call("SpawnSubTask", instruction="a part", title="part", piece="part")),
+        at(0.97, read("a.txt")),
+    ]
+    text = piece("COMPLETE").replace("allowed_tools: [Read", "allowed_tools: [SpawnSubTask, Read", 1)
+    part = (
+        "name: part\ndescription: d\nmax_movements: 2\ninitial_movement: ask\nmovements:\n"
+        "  - {name: ask, edit: false, persona: p, instruction: Ask., allowed_tools: [], rules: []}\n"
+    )
+    script = ByMovement({"work": work, "ask": [call("complete", status="success", result="the part")]})
+    pieces = {"full": text, "part": part}
+    async with rig(tmp_path, script, pieces=pieces, server=server(), max_concurrency=1) as it:
+        job_id = await it.start(piece="full")
+        end = await it.until(job_id, lambda now: now.status == "succeeded")
+        last = it.bodies()[-1]["messages"][1]["content"]
+        events = await it.client.events(job_id)
+    went = [event["to"] for event in events if event["kind"] == "status"]
+    assert went == ["queued", "running", "waiting_subtasks", "queued", "running", "succeeded"]
+    assert end.forced and "the part" in last, "the children's results are in the rebuilt prompt"
+
+
 async def test_a_control_call_at_96_percent_that_is_not_valid_does_not_win(tmp_path: Path) -> None:
     work = [at(0.3, read("a.txt")), at(0.96, call("transition", next_step="COMPLETE", summary="S"))]
     async with rig(tmp_path, full(work), pieces={"full": piece()}, server=server()) as it:

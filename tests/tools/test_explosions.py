@@ -9,10 +9,11 @@ import pytest
 
 from engine.core.tooling import Prepared, ToolResult
 from engine.tools.edits import Found, Missed, find_edit
-from engine.tools.files import EDIT, READ, WRITE
+from engine.tools.files import READ
 from engine.tools.matching import LONGEST_PATTERN, matcher
 from engine.tools.patterns import IgnoreRules
 from engine.tools.search import GLOB
+from engine.tools.writing import EDIT, WRITE
 from tests.tools.world import World
 
 
