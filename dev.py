@@ -260,23 +260,27 @@ def maestro(*arguments: str) -> int:
     return subprocess.run(command, env=environment).returncode
 
 
+QUICK = ("-m", "not slow", "--numprocesses=auto", "--dist=worksteal")
+"""Tests that may run beside each other; the slow ones want the machine for themselves."""
+
+
 def test(arguments: Sequence[str]) -> int:
-    """The tests. `--fast` leaves out those marked slow and complains when they take too long all the same."""
+    """The tests: first those that may run beside each other, then the slow ones. Which of them to run may be
+    named. `--fast` leaves out the slow ones and complains when the others take too long all the same.
+    """
     ensure("dev")
-    fast = "--fast" in arguments
+    pytest = ("-P", "-m", "pytest")
     options = [argument for argument in arguments if argument != "--fast"]
-    started = time.monotonic()
-    status = call(
-        "-P",
-        "-m",
-        "pytest",
-        *(["-m", "not slow", "--durations=5", "--numprocesses=auto", "--dist=worksteal"] if fast else []),
-        *options,
-    )
-    seconds = time.monotonic() - started
-    if fast and seconds > FAST_SECONDS:
-        say("dev.py: " + text("slow", seconds=seconds, limit=FAST_SECONDS))
-    return status
+    if "--fast" in arguments:
+        started = time.monotonic()
+        status = call(*pytest, *QUICK, "--durations=5", *options)
+        if (seconds := time.monotonic() - started) > FAST_SECONDS:
+            say("dev.py: " + text("slow", seconds=seconds, limit=FAST_SECONDS))
+        return status
+    if not all(option.startswith("--") for option in options):
+        return call(*pytest, *options)
+    quick = call(*pytest, *QUICK, *options)
+    return call(*pytest, "-m", "slow", *options) or quick
 
 
 def fuzz(arguments: Sequence[str]) -> int:

@@ -124,7 +124,10 @@ def test_the_metadata_says_what_pyproject_says(wheel: Path) -> None:
     assert metadata["Name"] == "maestro-lsp"
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Requires-Python"] == ">=3.11"
-    assert len(metadata.get_all("Requires-Dist", [])) == len(PROJECT["project"]["dependencies"])
+    extras = PROJECT["project"]["optional-dependencies"]
+    assert metadata.get_all("Provides-Extra", []) == list(extras)
+    wanted = [*PROJECT["project"]["dependencies"], *(name for extra in extras.values() for name in extra)]
+    assert len(metadata.get_all("Requires-Dist", [])) == len(wanted)
     assert scripts.split() == ["[console_scripts]", "maestro-lsp", "=", "maestro_lsp.__main__:main"]
 
 

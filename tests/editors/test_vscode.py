@@ -183,11 +183,14 @@ def test_a_question_in_free_text_an_approval_after_its_diff_and_a_reload_while_p
     assert shop.passes()
 
 
-def test_a_faulty_piece_is_marked_and_a_denial_with_a_note_reaches_the_model(played: Any) -> None:
+def test_a_faulty_piece_is_marked_a_denial_reaches_the_model_and_changes_are_put_back(played: Any) -> None:
     shop = played("denied", TRUSTING, files={".maestro/pieces/broken.yaml": BROKEN}, user=LIGHT)
     assert shop.told("Round down, customers must not pay more")
-    assert "return price * (100 + rate) // 100" in shop.text("price.py")
-    assert shop.passes()
+    assert "return price * (100 + rate) / 100" in shop.text("price.py")
+    assert shop.text("test_price.py").endswith("# mine\n")
+    assert "test_fractions_are_rounded_down" in shop.text("test_price.py")
+    [exported] = shop.workspace.glob(".maestro/tasks/*/output/*.md")
+    assert "Round down, customers must not pay more" in exported.read_text("utf-8")
 
 
 def test_an_untrusted_workspace_is_asked_about_everything_but_reading(played: Any) -> None:
@@ -197,7 +200,7 @@ def test_an_untrusted_workspace_is_asked_about_everything_but_reading(played: An
 
 def test_it_all_speaks_japanese(played: Any) -> None:
     shop = played("japanese", TRUSTING, language="ja")
-    assert shop.told("円未満は切り捨て")
+    assert shop.told("円未満は切り捨て\n端数は出さない")
     assert shop.passes()
 
 

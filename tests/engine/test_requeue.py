@@ -78,10 +78,12 @@ async def test_no_worker_is_held_meanwhile(tmp_path: Path) -> None:
         waiting = await it.start("first of all")
         await put_off(it, waiting)
         assert (await it.until_rest(await it.start("another"))).status == "succeeded"
-        assert (await it.client.summary(waiting)).status == "queued"
+        summary = await it.client.summary(waiting)
+        assert summary.status == "queued" and (summary.not_before or "") > summary.updated_at
         assert sum("first of all" in str(body) for body in it.bodies()) == 1, "it was not tried again"
         assert await it.client.cancel(waiting)
-        assert (await it.client.summary(waiting)).status == "cancelled"
+        summary = await it.client.summary(waiting)
+        assert (summary.status, summary.not_before) == ("cancelled", None)
 
 
 async def test_a_server_that_stays_busy_ends_the_job_at_last_and_a_reply_begins_the_count_anew(

@@ -57,7 +57,7 @@ export class Desk {
   input(params: InputParams, asker: Asker<InputAnswer>): Promise<InputAnswer | null> {
     return this.turn(params.requestId, asker, async (token) => {
       const options = optionsOf(params);
-      const typed = options.length > 0 ? await this.pickAnswer(params, options, token) : await this.write(params, token);
+      const typed = await (options.length > 0 ? this.pickAnswer(params, options, token) : this.write(params, token));
       const question = head(plain(params.prompt), PROMPT_SHORT);
       const text = typed === "editor" ? await this.letter.write(question, token) : typed?.text;
       if (text === undefined && !token.isCancellationRequested) {

@@ -9,7 +9,7 @@ import {
   type StaticFeature,
 } from "vscode-languageclient/node";
 import * as p from "./protocol";
-import { findServer, type Found } from "./python";
+import { findServer, sweep, type Found } from "./python";
 import { engineSettings, initializationOptions } from "./settings";
 import { SingleFlight } from "./turns";
 
@@ -162,6 +162,7 @@ export class Server implements vscode.Disposable {
       await client.start();
       this.launched = value;
       this.checkProtocol(client);
+      void sweep(this.context, launch.found, this.log);
     } catch (error) {
       this.log.error(`the server did not start: ${error}`);
       if (this.client === client) {

@@ -42,12 +42,15 @@ const COMMANDS: Record<string, Handler> = {
   restartServer: ({ server }) => server.restart(),
 };
 
+/** They take their turn among the other prompts, so they must not keep those away. */
+const ANSWERS = new Set(["answer", "decide", "sendAnswer"]);
+
 /** Register them all; what goes wrong in one is told in a sentence. */
 export function registerCommands(parts: Parts): vscode.Disposable[] {
   return Object.entries(COMMANDS).map(([name, handler]) =>
     vscode.commands.registerCommand(`maestro.ui.${name}`, async (argument: unknown) => {
       try {
-        await (handler === respond || name === "sendAnswer" ? handler(parts, argument) : parts.quiet.hold(() => handler(parts, argument)));
+        await (ANSWERS.has(name) ? handler(parts, argument) : parts.quiet.hold(() => handler(parts, argument)));
       } catch (error) {
         parts.server.log.error(`${name}: ${error}`);
         void tell(error);

@@ -1,12 +1,15 @@
 /** Pythons: which of them has the server, and how one is given it. Knows nothing of VS Code. */
 
 import { execFile } from "node:child_process";
-import { access, mkdir, readdir, rm } from "node:fs/promises";
+import { access, mkdir, readdir, rm, stat, utimes } from "node:fs/promises";
 import { homedir } from "node:os";
-import { delimiter, isAbsolute, join } from "node:path";
+import { basename, delimiter, dirname, isAbsolute, join } from "node:path";
 
 const CHECK_MS = 20_000;
 const INSTALL_MS = 600_000;
+const UNUSED_MS = 7 * 24 * 60 * 60 * 1000;
+/** How the name of an environment of our own begins; the server's version follows. */
+export const ENVIRONMENT = "server-";
 export const MINIMUM: readonly [number, number] = [3, 11];
 
 export interface Ran {
@@ -123,4 +126,26 @@ export async function makeEnvironment(
       throw new InstallFailed(step, `${ran.out}\n${ran.err}`.trim());
     }
   }
+}
+
+/**
+ * Note that an environment is in use, and remove those of earlier versions in the same folder that were not used
+ * for a week: another window may still run on one. Gives the folders that are gone. Never rejects.
+ */
+export async function sweepEnvironments(used: string, now: number): Promise<string[]> {
+  await utimes(used, now / 1000, now / 1000).catch(() => undefined);
+  const storage = dirname(used);
+  const names = await readdir(storage).catch((): string[] => []);
+  const gone: string[] = [];
+  for (const name of names.filter((entry) => entry.startsWith(ENVIRONMENT) && entry !== basename(used))) {
+    const folder = join(storage, name);
+    const last = await stat(folder).then(
+      (found) => found.mtimeMs,
+      () => now,
+    );
+    if (now - last > UNUSED_MS && (await rm(folder, { recursive: true, force: true }).then(() => true, () => false))) {
+      gone.push(folder);
+    }
+  }
+  return gone;
 }

@@ -120,18 +120,21 @@ export async function revertJob(parts: Parts, argument: unknown): Promise<void> 
   const detail = `${listed(files.map((file) => revertLine(file, t)))}\n\n${rule}`;
   const question = t("Put back what “{0}” changed?", jobTitle(job));
   if ((await vscode.window.showWarningMessage(question, { modal: true, detail }, yes)) === yes) {
-    await tellReverted(parts, job, await parts.server.execute("maestro.task.revert", { jobId: job.jobId }));
+    const done = await parts.server.execute("maestro.task.revert", { jobId: job.jobId });
+    // What its commands left by the way (caches) is not listed, and goes, too.
+    const count = files.filter(({ path }) => done.reverted.includes(path)).length;
+    await tellReverted(parts, job, count, done.kept);
   }
 }
 
-async function tellReverted({ pages }: Parts, job: JobSummary, { reverted, kept }: Reverted): Promise<void> {
+async function tellReverted({ pages }: Parts, job: JobSummary, count: number, kept: Reverted["kept"]): Promise<void> {
   if (kept.length === 0) {
-    void vscode.window.showInformationMessage(t("Put back: {0}", reverted.length));
+    void vscode.window.showInformationMessage(t("Put back: {0}", count));
     return;
   }
   const named = kept.slice(0, NAMED).map((one) => keptLine(one, t));
   const more = kept.length > named.length ? ` … ${kept.length - named.length}` : "";
-  const text = unlinked(t("Put back: {0}. Left as they are: {1}", reverted.length, named.join(", ") + more));
+  const text = unlinked(t("Put back: {0}. Left as they are: {1}", count, named.join(", ") + more));
   const all = t("Show All");
   if ((await vscode.window.showWarningMessage(text, ...(more === "" ? [] : [all]))) === all) {
     const page = kept.map((one) => `- ${keptLine(one, t)}`).join("\n");

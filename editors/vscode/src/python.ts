@@ -4,6 +4,7 @@ import { join } from "node:path";
 import * as vscode from "vscode";
 import {
   bundledWheel,
+  ENVIRONMENT,
   InstallFailed,
   isNewEnough,
   makeEnvironment,
@@ -11,6 +12,7 @@ import {
   pythonOf,
   resolveProgram,
   serverVersion,
+  sweepEnvironments,
 } from "./interpreter";
 
 export interface Found {
@@ -75,6 +77,20 @@ async function candidates(context: vscode.ExtensionContext): Promise<Candidate[]
     : [...found, { python: pythonOf(folder), source: t("Maestro's own environment") }];
 }
 
+/** The server runs: if it does so in an environment of the extension's own, those of older versions may go. */
+export async function sweep(
+  context: vscode.ExtensionContext,
+  { python }: Found,
+  log: vscode.LogOutputChannel,
+): Promise<void> {
+  const folder = await privateFolder(context);
+  if (folder !== undefined && python === pythonOf(folder)) {
+    for (const gone of await sweepEnvironments(folder, Date.now())) {
+      log.info(`removed ${gone}, which no server used any more`);
+    }
+  }
+}
+
 /** What the person chose in the Python extension. It may lie in the workspace, so it wants a trusted one. */
 async function selectedInterpreter(): Promise<string | undefined> {
   const extension = vscode.extensions.getExtension<PythonApi>("ms-python.python");
@@ -104,7 +120,7 @@ function wheelsFolder(context: vscode.ExtensionContext): string {
 /** Where the extension's own environment is: one for each version of the server. */
 async function privateFolder(context: vscode.ExtensionContext): Promise<string | undefined> {
   const wheel = await bundledWheel(wheelsFolder(context));
-  return wheel && join(context.globalStorageUri.fsPath, `server-${wheel.version}`);
+  return wheel && join(context.globalStorageUri.fsPath, `${ENVIRONMENT}${wheel.version}`);
 }
 
 /**

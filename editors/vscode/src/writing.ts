@@ -2,7 +2,7 @@
 
 import * as vscode from "vscode";
 import { deliberate } from "./askModel";
-import { inert } from "./display";
+import { inert, unlinked } from "./display";
 
 const { t } = vscode.l10n;
 
@@ -84,6 +84,7 @@ export class Letter implements vscode.Disposable {
     if (text === "") {
       throw new Error(t("Write your answer first."));
     }
+    this.finish = undefined; // that its editor closes now is not a change of mind
     await vscode.window.showTextDocument(document);
     await vscode.commands.executeCommand("workbench.action.revertAndCloseActiveEditor");
     finish(text);
@@ -96,8 +97,8 @@ export class Letter implements vscode.Disposable {
   private async offer(question: string): Promise<void> {
     const { document } = this;
     const send = t("Send Answer");
-    const text = inert(t("Your answer to “{0}”: write it here, then send it by the button above the text.", question));
-    if ((await vscode.window.showInformationMessage(text, send)) === send && document === this.document) {
+    const text = t("Your answer to “{0}”: write it here, then send it by the button above the text.", question);
+    if ((await vscode.window.showInformationMessage(unlinked(text), send)) === send && document === this.document) {
       await vscode.commands.executeCommand("maestro.ui.sendAnswer");
     }
   }

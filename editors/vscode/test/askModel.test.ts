@@ -73,6 +73,41 @@ for (const reason of ["browser_login", "captcha"]) {
     assert.deepEqual(labels({ reason }), ["Done", "I cannot"]));
 }
 
+for (const [reason, title, once] of [
+  ["tool_request", "Maestro asks for a tool", "in this movement"],
+  ["package_request", "Maestro asks for a package", "runs exactly this command, with network"],
+  ["spawn_request", "Maestro asks for a task elsewhere", "starts exactly this task there"],
+] as const) {
+  test(`a request of its own kind (${reason}) says what it is, what allowing once means, and shows its words`, () => {
+    const asked = request({ reason, detail: "to run the tests" });
+    assert.equal(headingOf(asked, say).title, title);
+    assert.deepEqual(labels({ reason }), ["Allow once", "Deny", "Deny with a note…", "Show all of it"]);
+    assert.equal(choicesOf(asked, say)[0]?.description, once);
+    assert.equal(isLong(asked), true);
+    assert.equal(isLong(request({ reason })), false);
+    assert.ok(detailsOf(asked, say).includes("to run the tests"));
+  });
+}
+
+test("a tool can be granted for the movement, for the task, or always", () =>
+  assert.deepEqual(labels({ reason: "tool_request", rule: "Use Bash" }).slice(0, 3), [
+    "Allow once",
+    "Allow for this task",
+    "Always allow",
+  ]));
+
+test("what waits for the person's own hands says which", () => {
+  const titles = ["budget", "browser_login", "captcha", "crashed"].map(
+    (reason) => headingOf(request({ reason }), say).title,
+  );
+  assert.deepEqual(titles, [
+    "Maestro has used up the task's budget",
+    "Maestro needs you to log in",
+    "Maestro needs you to solve a captcha",
+    "Maestro waits for you",
+  ]);
+});
+
 test("a reason of a later server is asked about as an approval", () =>
   assert.equal(kindOf("vault_request"), "approval"));
 

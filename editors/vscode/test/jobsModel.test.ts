@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   abilities,
+  belowWord,
   costWord,
   groupOf,
   jobFacts,
@@ -15,9 +16,13 @@ import {
   taskOf,
 } from "../src/jobsModel";
 import { jobPage } from "../src/jobPage";
-import type { JobSummary } from "../src/protocol";
+import { graphPage } from "../src/graphPage";
+import type { Event, JobSummary } from "../src/protocol";
+import { keptLine, revertLine } from "../src/revertModel";
 import { statusText } from "../src/statusText";
 import { job, request, say } from "./helpers";
+
+const STAMP = { jobId: "j-1", seq: 1, at: "2026-12-01T09:00:01Z" };
 
 const GROUPS: Record<string, string> = {
   queued: "active",
@@ -153,7 +158,7 @@ test("the order is found once for all rows of a drawing, and anew after a change
   const order = jobs.all();
   jobs.children("j-1");
   assert.equal(jobs.all(), order);
-  jobs.entered("j-1", "verify");
+  jobs.told({ ...STAMP, kind: "movement", name: "verify", visit: 1, forced: false });
   assert.equal(jobs.all()[0]?.movement, "verify");
 });
 
@@ -163,21 +168,83 @@ test("news that is older than what is known changes nothing", () => {
   assert.equal(jobs.get("j-1")?.status, "succeeded");
 });
 
-test("movements and model calls of a job are counted as they come; those of an unknown job wait for its summary", () => {
-  const jobs = jobsOf(job());
-  jobs.entered("j-1", "implement");
-  jobs.used("j-1", { promptTokens: 1000, completionTokens: 50, cachedTokens: 900 });
-  jobs.entered("j-2", "plan");
-  jobs.used("j-2", { promptTokens: 1, completionTokens: 1, cachedTokens: 0 });
-  assert.equal(jobs.get("j-1")?.movement, "implement");
-  assert.deepEqual(jobs.get("j-1")?.usage, {
-    ...job().usage,
-    promptTokens: 1000,
-    completionTokens: 50,
-    cachedTokens: 900,
-    calls: 1,
-  });
+test("events tell a list piece, movement, model calls and context; an unknown job waits for its summary", () => {
+  const jobs = jobsOf(job({ piece: null }));
+  const call = { promptTokens: 1000, completionTokens: 50, cachedTokens: 900, seconds: 1 };
+  assert.ok(jobs.told({ ...STAMP, kind: "piece", piece: "review", by: "classifier" }));
+  assert.ok(jobs.told({ ...STAMP, kind: "movement", name: "implement", visit: 1, forced: false }));
+  assert.ok(jobs.told({ ...STAMP, kind: "usage", ...call }));
+  assert.ok(jobs.told({ ...STAMP, kind: "context", action: "warn", ratio: 0.7 }));
+  assert.equal(jobs.told({ ...STAMP, jobId: "j-2", kind: "usage", ...call }), false);
+  const { piece, movement, usage } = jobs.get("j-1") ?? job();
+  assert.deepEqual([piece, movement], ["review", "implement"]);
+  assert.deepEqual([usage.calls, usage.cachedTokens, usage.contextRatio], [1, 900, 0.7]);
   assert.equal(jobs.get("j-2"), undefined);
+});
+
+for (const event of [
+  { ...STAMP, kind: "cache_break", firstDifference: 40, announced: true, tools: ["Bash"] },
+  { ...STAMP, kind: "reverted", files: ["a.py"], count: 1, kept: 0 },
+  { ...STAMP, kind: "text", delta: "x" },
+  { ...STAMP, kind: "a_kind_of_tomorrow" } as unknown as Event,
+] satisfies Event[]) {
+  test(`a list shows nothing of the event ${event.kind}`, () => assert.equal(jobsOf(job()).told(event), false));
+}
+
+test("what the jobs below a job ask the person is asked of it, too, at any depth", () => {
+  const below = (jobId: string, parentId: string, more: Partial<JobSummary> = {}): JobSummary =>
+    job({ jobId, parentId, ...more });
+  const parent = job({ status: "waiting_subtasks" });
+  const jobs = jobsOf(
+    parent,
+    below("a", "j-1", { status: "waiting_subtasks" }),
+    below("b", "a", { status: "waiting_human", waitReason: "question" }),
+    below("c", "j-1", { status: "succeeded" }),
+  );
+  const waiting = jobs.waitingBelow("j-1");
+  assert.deepEqual(
+    waiting.map(({ jobId }) => jobId),
+    ["b"],
+  );
+  assert.equal(belowWord(waiting, say), "a subtask: waiting for your answer");
+  assert.equal(belowWord([...waiting, parent], say), "2 subtasks wait for you");
+  assert.equal(belowWord(jobs.waitingBelow("b"), say), "");
+  assert.equal(abilities(parent, waiting), ";job;question;active;");
+  assert.equal(abilities(parent), ";job;active;");
+});
+
+test("a job that a busy model server put off says so, and when it goes on", () => {
+  const put = { status: "queued", reason: "rate_limited" } as const;
+  const at = new Date(2026, 11, 1, 9, 4, 5);
+  assert.equal(
+    stateWord(job({ ...put, notBefore: at.toISOString() }), say),
+    "queued: the model server is busy, goes on at 09:04:05",
+  );
+  assert.equal(stateWord(job(put), say), "queued: the model server is busy");
+  assert.equal(stateWord(job({ status: "queued", reason: "recovered" }), say), "queued");
+});
+
+for (const [more, line] of [
+  [{ status: "added" }, "a b.py: is deleted"],
+  [{ status: "deleted" }, "a b.py: comes back"],
+  [{ status: "modified" }, "a b.py: is as it was"],
+  [{ status: "renamed", renamedFrom: "old.py" }, "a b.py: is called old.py again"],
+  [{ status: "modified", currentMatches: false }, "a b.py: stays, it was changed since"],
+  [{ status: "added", path: "a\u202eb.py" }, "a\\u{202e}b.py: is deleted"],
+] as const) {
+  test(`before files are put back it is said of each: ${line}`, () =>
+    assert.equal(revertLine({ path: "a b.py", binary: false, currentMatches: true, ...more }, say), line));
+}
+
+test("a file that was left as it is comes with its reason", () =>
+  assert.equal(keptLine({ path: "a.py", reason: "changed", text: "changed since" }, say), "a.py (changed since)"));
+
+test("the picture of a piece is an image in a page that runs and loads nothing", () => {
+  const page = graphPage('x"><script>', "<svg>日本</svg>");
+  assert.ok(page.includes("default-src 'none'; img-src data:"));
+  assert.ok(page.includes('alt="x&#34;&#62;&#60;script&#62;"') && !page.includes("<script"));
+  const data = /base64,([^"]+)"/.exec(page)?.[1] ?? "";
+  assert.equal(Buffer.from(data, "base64").toString("utf8"), "<svg>日本</svg>");
 });
 
 const STATUS: [Parameters<typeof statusText>[0], string | undefined, [number, number, number], string][] = [
@@ -243,6 +310,8 @@ test("a job's page tells what came of it, where it has been, and what was decide
           next: "implement",
           summary: "Cause: a fraction",
           iterations: 3,
+          forced: true,
+          reusedPct: 98.6,
         },
       ],
       brief: { goal: "", done: "", open: "", clarifications: "" },
@@ -252,7 +321,7 @@ test("a job's page tells what came of it, where it has been, and what was decide
   );
   for (const part of [
     "## Result\n\nThe test passes.\n- price.py",
-    "- 09:01 **plan** → implement: Cause: a fraction",
+    "- 09:01 **plan** (entered because the context was full, 99 % cached) → implement: Cause: a fraction",
     "- 09:02 Edit src/price.py (+2 −1) → **deny: no**",
     "- 09:03 Up? → **down**",
     "````\n```\nThanks\n````",

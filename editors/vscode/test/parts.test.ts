@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -14,6 +23,7 @@ import {
   onPath,
   resolveProgram,
   serverVersion,
+  sweepEnvironments,
 } from "../src/interpreter";
 import { endpointOf, localServers, modelsAt } from "../src/models";
 import { ENGINE_KEYS, engineSettings, initializationOptions } from "../src/settings";
@@ -270,4 +280,20 @@ test("an installation that fails says at which step, and leaves no environment b
   );
   assert.deepEqual(steps, ["venv", "libraries"]);
   assert.throws(() => execFileSync("ls", [environment], { stdio: "ignore" }));
+});
+
+test("environments of earlier versions go when nothing used them for a week; what else lies there stays", async () => {
+  const storage = join(folder, "storage");
+  const day = 24 * 60 * 60;
+  const now = Date.now() / 1000;
+  for (const [name, age] of Object.entries({ "server-1": 9, "server-2": 3, "server-3": 30, settings: 30 })) {
+    mkdirSync(join(storage, name), { recursive: true });
+    writeFileSync(join(storage, name, "python"), "");
+    utimesSync(join(storage, name), now - age * day, now - age * day);
+  }
+  const used = join(storage, "server-3");
+  assert.deepEqual(await sweepEnvironments(used, now * 1000), [join(storage, "server-1")]);
+  assert.deepEqual(readdirSync(storage).sort(), ["server-2", "server-3", "settings"]);
+  assert.deepEqual(await sweepEnvironments(used, (now + 5 * day) * 1000), [join(storage, "server-2")]);
+  assert.deepEqual(await sweepEnvironments(join(folder, "nowhere", "server-1"), now), []);
 });

@@ -24,7 +24,7 @@ def to_the_question(vim: Nvim) -> None:
     vim.until("Round up or down? The test says: AssertionError: 138.24 != 138", "1: up 2: down")
 
 
-def test_a_task_asks_shows_its_diff_hears_a_note_outlives_neovim_and_ends(
+def test_a_task_asks_shows_its_diff_hears_a_note_outlives_neovim_ends_and_is_put_back(
     desk: Desk, model: ThreadedServer
 ) -> None:
     with nvim(desk) as vim:
@@ -59,8 +59,35 @@ def test_a_task_asks_shows_its_diff_hears_a_note_outlives_neovim_and_ends(
         vim.choose("Allow once")
         vim.until("Done: ")
         vim.until("return (price * (100 + rate) + 99) // 100", "maestro[ask]", without="waiting for you")
-    assert "+ 99) // 100" in (desk.workspace / "price.py").read_text()
-    assert desk.job()["status"] == "succeeded"
+        assert "+ 99) // 100" in (desk.workspace / "price.py").read_text()
+        assert desk.job()["status"] == "succeeded"
+        _look_and_put_back(vim, desk)
+    assert "+ 99) // 100" not in (desk.workspace / "price.py").read_text()
+    assert (desk.workspace / "test_price.py").read_text().endswith("# mine\n")
+
+
+def _look_and_put_back(vim: Nvim, desk: Desk) -> None:
+    """Afterwards: the piece as a graph, the task written down, and its changes put back but for one."""
+    vim.type(":LspMaestroGraph co", "Tab")
+    vim.until(":LspMaestroGraph code")
+    vim.press("Enter")
+    vim.until("piece code", "flowchart TD")
+    vim.type("q")
+    vim.command("LspMaestroExport")
+    vim.until("# Make the failing test pass", "maestro/tasks")
+    vim.command("bwipeout")
+    with (desk.workspace / "test_price.py").open("a") as file:
+        file.write("# mine\n")
+    vim.command("LspMaestroRevert")
+    vim.until(
+        "what would be put back", "test_price.py: stays, it was changed since", "price.py: is as it was"
+    )
+    vim.until("Put back what “Make the failing test pass” changed?")
+    vim.choose("Put it back")
+    vim.until("left as they are, and why", "test_price.py: changed since the job left it")
+    vim.until("Put back: 1. Left as they are: 1")
+    vim.type("q")
+    vim.until("return price * (100 + rate) / 100", without="left as they are, and why")
 
 
 def test_the_jobs_follow_a_task_and_its_request_is_taken_up_from_them(desk: Desk) -> None:
@@ -136,7 +163,7 @@ def test_a_selection_a_comment_a_mode_and_the_pieces_by_name(desk: Desk, model: 
         vim.press("C-c")
         vim.type("/return", "Enter")
         vim.type("V:LspMaestroTask", "Enter")
-        vim.until("Which piece?", "chat ", "code ")
+        vim.until("Which piece?", "1: Let maestro choose", "chat ", "code ")
         vim.choose("chat ")
         vim.until("chat: what is to be done?")
         vim.type("What is selected here?", "Enter")

@@ -21,7 +21,7 @@ def lua(code: str, folder: Path) -> Any:
     script.write_text(f"{told}io.stdout:write(vim.json.encode(body()))\n", encoding="utf-8")
     done = subprocess.run(
         [nvim_or_skip(), "--clean", "--headless", "-l", str(script)],
-        env={"HOME": str(folder), "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"},
+        env={"HOME": str(folder), "LC_ALL": "C.UTF-8", "TZ": "UTC", "PATH": "/usr/bin:/bin"},
         capture_output=True,
         encoding="utf-8",
         timeout=20,
@@ -109,6 +109,61 @@ def test_a_request_that_is_asked_anew_is_one_prompt_for_the_asking_that_counts(t
     assert told["late"] == {"first": "nothing", "second": "nothing"}
 
 
+@pytest.mark.parametrize(
+    ("reason", "language", "labels"),
+    [
+        ("approval", "en", ["Allow once", "Allow for this task: RULE", "Always allow: RULE", "Deny"]),
+        ("tool_request", "en", ["Allow in this movement", "Allow for this task: RULE"]),
+        ("package_request", "en", ["Allow exactly this command once, with network"]),
+        ("spawn_request", "en", ["Allow exactly this task there"]),
+        ("budget", "en", ["Go on", "Cancel the task", "Later"]),
+        ("browser_login", "en", ["Done", "I cannot", "Later"]),
+        ("captcha", "ja", ["できました", "できません", "あとで"]),
+        ("tool_request", "ja", ["このムーブメントで許可", "このタスクでは許可: RULE", "常に許可: RULE"]),
+        ("spawn_request", "ja", ["このタスクだけをそこで許可"]),
+    ],
+)
+def test_a_card_has_the_choices_of_its_kind_and_names_the_rule_it_would_store(
+    tmp_path: Path, reason: str, language: str, labels: list[str]
+) -> None:
+    told = lua(
+        f"vim.g.maestro = {{ language = '{language}' }}\n"
+        "local found\n"
+        "vim.ui.select = function(items, opts) found = vim.tbl_map(opts.format_item, items) end\n"
+        f"local request = {{ requestId = 'r', jobId = 'j', reason = '{reason}', rule = 'RULE' }}\n"
+        "request.title = 'T'\n"
+        "require('maestro.dialogs').ask(1, request, function() end)\n"
+        "return found",
+        tmp_path,
+    )
+    assert told[: len(labels)] == labels
+
+
+def test_a_job_put_off_says_when_it_goes_on_and_a_parent_what_its_subtask_asks(tmp_path: Path) -> None:
+    told = lua(
+        "local jobs, board = require('maestro.jobs'), require('maestro.board')\n"
+        "local function put(id, parent, status, wait)\n"
+        "  local job = { jobId = id, parentId = parent, status = status, waitReason = wait }\n"
+        "  jobs.put(1, job)\n"
+        "end\n"
+        "put('a', nil, 'waiting_subtasks', 'subtasks')\n"
+        "put('b', 'a', 'waiting_subtasks', 'subtasks')\n"
+        "put('c', 'b', 'waiting_human', 'question')\n"
+        "local known = jobs.of(1).jobs\n"
+        "local busy = { status = 'queued', reason = 'rate_limited' }\n"
+        "busy.notBefore = '2026-12-01T09:04:05.000Z'\n"
+        "return {\n"
+        "  below = vim.tbl_map(function(j) return j.jobId end, jobs.waiting_below(1, known.a)),\n"
+        "  within = { jobs.is_within(1, known.c, 'a'), jobs.is_within(1, known.a, 'c') },\n"
+        "  busy = board.put_off(busy), queued = board.put_off({ status = 'queued' }) or 'nothing' }",
+        tmp_path,
+    )
+    assert told["below"] == ["c"]
+    assert told["within"] == [True, False]
+    assert told["busy"] == "the model server is busy; it goes on at 09:04:05"
+    assert told["queued"] == "nothing"
+
+
 @pytest.mark.parametrize(("width", "shown"), [(20, "日本語のテスト"), (7, "日本語…"), (1, "…")])
 def test_texts_are_cut_by_screen_cells(tmp_path: Path, width: int, shown: str) -> None:
     assert lua(f"return require('maestro.text').cut('日本語のテスト', {width})", tmp_path) == shown
@@ -136,7 +191,7 @@ def test_the_help_names_every_command_in_both_languages(tmp_path: Path) -> None:
         " vim.tbl_keys(vim.api.nvim_get_commands({})))",
         tmp_path,
     )
-    assert len(defined) == 7
+    assert len(defined) == 10
     for name in ("maestro.txt", "maestro.jax"):
         page = (PLUGIN / "doc" / name).read_text()
         assert {f":{command}" for command in defined} <= set(re.findall(r"\*(:LspMaestro\w+)\*", page))

@@ -1,4 +1,5 @@
 --- `:LspMaestroJobs`: the jobs of a workspace in a buffer that follows them, with keys.
+local afterwards = require('maestro.afterwards')
 local commands = require('maestro.commands')
 local jobs = require('maestro.jobs')
 local messages = require('maestro.messages')
@@ -36,22 +37,41 @@ function M.tokens(job)
   return sum < 1000 and tostring(sum) or ('%.1fk'):format(sum / 1000)
 end
 
---- Why it waits, or what it does; empty where there is nothing to say.
+--- Why it waits, what waits below it, how it ended, or what it does; empty where there is nothing to say.
+---@param client_id integer
 ---@param job maestro.Job
----@param doing? string
 ---@return string
-local function note(job, doing)
-  if job.waitReason then
+local function note(client_id, job)
+  local below = jobs.waiting_below(client_id, job)
+  if job.status == 'waiting_subtasks' and #below > 0 then
+    local wait = below[1].waitReason or ''
+    return messages.text('wait.below', { count = #below, what = messages.text_or('wait.' .. wait, wait) })
+  elseif job.waitReason then
     return messages.text_or('wait.' .. job.waitReason, job.waitReason)
+  elseif M.put_off(job) then
+    return M.put_off(job)
+  elseif not jobs.ACTIVE[job.status] then
+    return job.forced and job.status ~= 'cancelled' and messages.text('state.forced') or ''
   end
-  return jobs.ACTIVE[job.status] and doing or ''
+  return jobs.of(client_id).doing[job.jobId] or ''
 end
 
+--- That a busy model server put a queued job off, and until when; nil of any other.
+---@param job maestro.Job
+---@return string?
+function M.put_off(job)
+  if job.status ~= 'queued' or job.reason ~= 'rate_limited' then
+    return nil
+  end
+  return job.notBefore and messages.text('wait.busy_until', { time = text.clock(job.notBefore) })
+    or messages.text('wait.busy')
+end
+
+---@param client_id integer
 ---@param item { job: maestro.Job, depth: integer }
----@param doing? string
 ---@return string line
 ---@return integer state_end where the state ends, in bytes
-local function row(item, doing)
+local function row(client_id, item)
   local job = item.job
   local state = text.pad(messages.text_or('state.' .. job.status, job.status), STATE_WIDTH)
   local where = vim.tbl_filter(function(part)
@@ -63,7 +83,7 @@ local function row(item, doing)
     text.pad(M.tokens(job), 7)
   )
   local title = ('  '):rep(item.depth) .. text.oneline(job.title)
-  local said = text.oneline(note(job, doing))
+  local said = text.oneline(note(client_id, job))
   return head .. title .. (said ~= '' and '  — ' .. said or ''), #state + 1
 end
 
@@ -73,7 +93,7 @@ local function render(buffer)
   local lines, marks = {}, {}
   board.rows = {}
   for _, item in ipairs(jobs.list(board.client_id)) do
-    local line, state_end = row(item, jobs.of(board.client_id).doing[item.job.jobId])
+    local line, state_end = row(board.client_id, item)
     table.insert(board.rows, item.job)
     table.insert(lines, line)
     table.insert(marks, { state_end, HIGHLIGHTS[item.job.status] })
@@ -100,27 +120,6 @@ local function retry(client, job)
   end)
 end
 
---- Put back what a job changed, after a yes; what stays as it is, and why, is told.
----@param client vim.lsp.Client
----@param job maestro.Job
-local function revert(client, job)
-  local question = messages.text('jobs.revert', { title = text.cut(text.oneline(job.title), 60) })
-  local opts = { prompt = question, kind = 'maestro_confirm' }
-  vim.ui.select({ messages.text('jobs.revert_yes'), messages.text('jobs.cancel_no') }, opts, function(_, index)
-    if index ~= 1 then
-      return
-    end
-    server.call(client, 'task.revert', { jobId = job.jobId }, function(result)
-      local lines = { messages.text('jobs.reverted', { count = #result.reverted }) }
-      for _, one in ipairs(result.kept) do
-        table.insert(lines, ('%s: %s'):format(text.oneline(one.path), text.oneline(one.text)))
-      end
-      text.notify(table.concat(lines, '\n'))
-      vim.cmd.checktime()
-    end)
-  end)
-end
-
 ---@type table<string, { key: string, act: fun(client: vim.lsp.Client, job: maestro.Job) }>
 local KEYS = {
   { key = '<CR>', name = 'show', act = function(client, job)
@@ -137,7 +136,15 @@ local KEYS = {
   end },
   { key = 'x', name = 'cancel', act = commands.cancel_job },
   { key = 'r', name = 'retry', act = retry },
-  { key = 'u', name = 'revert', act = revert },
+  { key = 'u', name = 'revert', act = afterwards.revert },
+  { key = 'e', name = 'export', act = function(client, job)
+    afterwards.export(client, job)
+  end },
+  { key = 'p', name = 'graph', act = function(client, job)
+    if job.piece then
+      afterwards.graph(client, job.piece)
+    end
+  end },
 }
 
 ---@return string
@@ -145,7 +152,7 @@ local function bar()
   local parts = vim.tbl_map(function(key)
     return ('%s %s'):format(key.key, messages.text('key.' .. key.name))
   end, KEYS)
-  return ' maestro   ' .. table.concat(parts, '   ') .. '   q ' .. messages.text('key.close')
+  return ' maestro   ' .. table.concat(parts, '  ') .. '  q ' .. messages.text('key.close')
 end
 
 ---@param buffer integer

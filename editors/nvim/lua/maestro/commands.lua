@@ -1,4 +1,5 @@
 --- The commands. Global, for a task is about a workspace: they work from any of its windows.
+local afterwards = require('maestro.afterwards')
 local ask = require('maestro.ask')
 local dialogs = require('maestro.dialogs')
 local jobs = require('maestro.jobs')
@@ -12,31 +13,16 @@ local M = {}
 
 -- -- what runs or waits
 
---- Let the person pick one of the jobs that are not at their end.
 ---@param client vim.lsp.Client
 ---@param act fun(job: maestro.Job)
 local function pick_active(client, act)
-  jobs.refresh(client, function()
-    local found = jobs.list(client.id, function(job)
-      return jobs.ACTIVE[job.status]
-    end)
-    if #found == 0 then
-      return text.notify(messages.text('jobs.none_active'))
-    elseif #found == 1 then
-      return act(found[1].job)
-    end
-    local opts = { prompt = messages.text('jobs.which'), kind = 'maestro_job' }
-    opts.format_item = function(item)
-      local state = messages.text_or('state.' .. item.job.status, item.job.status)
-      return ('%s  %s  %s'):format(text.short_id(item.job.jobId), text.pad(state, 12), text.oneline(item.job.title))
-    end
-    vim.ui.select(found, opts, function(item)
-      return item and act(item.job)
-    end)
-  end)
+  dialogs.job(client, function(job)
+    return jobs.ACTIVE[job.status]
+  end, 'jobs.none_active', act)
 end
 
---- Answer or decide what is open. Words are the answer to a question.
+--- Answer or decide what is open. Words are the answer to a question. What the jobs below a job ask is asked
+--- of it, too.
 ---@param opts { args?: string, range?: integer, line1?: integer, line2?: integer, job?: string }
 function M.answer(opts)
   local words = vim.trim(opts.args or '')
@@ -46,7 +32,7 @@ function M.answer(opts)
   server.with_client(function(client)
     requests.list_open(client, function(found)
       found = vim.tbl_filter(function(item)
-        return not opts.job or item.job.jobId == opts.job
+        return not opts.job or jobs.is_within(client.id, item.job, opts.job)
       end, found)
       local function take(item)
         if item and words ~= '' and item.request.reason ~= 'question' then
@@ -187,6 +173,14 @@ function M.define()
     end,
   })
   define('Trust', M.trust, { nargs = 0 })
+  define('Revert', afterwards.revert_one, { nargs = 0 })
+  define('Export', afterwards.export_one, {
+    nargs = '?',
+    complete = function(lead)
+      return start.starting_with(afterwards.FORMATS, lead)
+    end,
+  })
+  define('Graph', afterwards.graph_one, { nargs = '?', complete = start.complete_piece })
   vim.api.nvim_create_autocmd('LspProgress', {
     group = vim.api.nvim_create_augroup('maestro', {}),
     callback = function(args)

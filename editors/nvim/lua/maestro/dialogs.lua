@@ -1,6 +1,8 @@
 --- The prompts: `vim.ui.select` and `vim.ui.input`, so that the person's own picker is used.
+local jobs = require('maestro.jobs')
 local messages = require('maestro.messages')
 local review = require('maestro.review')
+local server = require('maestro.server')
 local text = require('maestro.text')
 
 local M = {}
@@ -112,7 +114,8 @@ end
 ---@return string
 local function label(choice, request)
   local values = { rule = text.oneline(request.rule or '') }
-  return messages.text('choice.' .. choice.key, values)
+  local usual = messages.text('choice.' .. choice.key, values)
+  return messages.text_or(('choice.%s_%s'):format(choice.key, request.reason), usual)
 end
 
 ---@param request maestro.Request
@@ -164,6 +167,55 @@ function M.ask(client_id, request, done)
   else
     approval(client_id, request, once(done))
   end
+end
+
+--- Let the person pick a job of those that fit; the only one is taken at once.
+---@param client vim.lsp.Client
+---@param fits fun(job: maestro.Job): boolean
+---@param none string the key of what is told where none fits
+---@param act fun(job: maestro.Job)
+function M.job(client, fits, none, act)
+  jobs.refresh(client, function()
+    local found = jobs.list(client.id, fits)
+    if #found == 0 then
+      return text.notify(messages.text(none))
+    elseif #found == 1 then
+      return act(found[1].job)
+    end
+    local opts = { prompt = messages.text('jobs.which'), kind = 'maestro_job' }
+    opts.format_item = function(item)
+      local state = messages.text_or('state.' .. item.job.status, item.job.status)
+      return ('%s  %s  %s'):format(text.short_id(item.job.jobId), text.pad(state, 12), text.oneline(item.job.title))
+    end
+    vim.ui.select(found, opts, function(item)
+      return item and act(item.job)
+    end)
+  end)
+end
+
+--- Let the person pick a piece. With `any` the server may choose: that is the first, and gives nil.
+---@param client vim.lsp.Client
+---@param any boolean
+---@param act fun(piece?: string)
+function M.piece(client, any, act)
+  server.call(client, 'piece.list', {}, function(result)
+    local opts = { prompt = messages.text('task.which_piece'), kind = 'maestro_piece' }
+    opts.format_item = function(piece)
+      local faulty = vim.iter(piece.problems):any(function(problem)
+        return problem.severity == 'error'
+      end)
+      local said = faulty and messages.text('task.faulty') or text.oneline(piece.description)
+      local name = piece.name and text.pad(piece.name, 14) or messages.text('task.any_piece')
+      return text.cut(('%s  %s'):format(name, said), vim.o.columns - 5) -- a line each, with its number before it
+    end
+    local items = result.pieces
+    if any then
+      table.insert(items, 1, { problems = {}, description = messages.text('task.any_piece_is') })
+    end
+    vim.ui.select(items, opts, function(piece)
+      return piece and act(piece.name)
+    end)
+  end)
 end
 
 --- Close the line that is being typed: what it would answer was settled elsewhere. Neovim's own list of

@@ -16,6 +16,8 @@ local M = {}
 ---@field createdAt string
 ---@field usage table
 ---@field parentId? string
+---@field notBefore? string
+---@field forced? boolean
 
 ---@class maestro.Known
 ---@field jobs table<string, maestro.Job>
@@ -80,6 +82,33 @@ function M.refresh(client, done)
       done()
     end
   end, function() end) -- what keeps the server from its store, it says itself
+end
+
+--- Whether a job is another one, or stands below it.
+---@param client_id integer
+---@param job maestro.Job
+---@param within string the id of the other one
+---@return boolean
+function M.is_within(client_id, job, within)
+  local at, seen = job, {}
+  while at and not seen[at.jobId] do
+    if at.jobId == within then
+      return true
+    end
+    seen[at.jobId] = true
+    at = M.of(client_id).jobs[at.parentId or '']
+  end
+  return false
+end
+
+--- The jobs below a job, at any depth, that wait for the person.
+---@param client_id integer
+---@param job maestro.Job
+---@return maestro.Job[]
+function M.waiting_below(client_id, job)
+  return vim.tbl_filter(function(other)
+    return other ~= job and other.status == 'waiting_human' and M.is_within(client_id, other, job.jobId)
+  end, vim.tbl_values(M.of(client_id).jobs))
 end
 
 --- The jobs, newest first, each followed by its subtasks.

@@ -18,9 +18,10 @@ end
 --- A text whose key may be missing, for names that the server may add to.
 ---@param key string
 ---@param otherwise string
+---@param values? table<string, string|integer>
 ---@return string
-function M.text_or(key, otherwise)
-  local known, text = pcall(M.text, key)
+function M.text_or(key, otherwise, values)
+  local known, text = pcall(M.text, key, values)
   return known and text or otherwise
 end
 

@@ -15,8 +15,27 @@ local pages = {}
 
 local timeline = {}
 
+-- Not here, on purpose: what streams (text, reasoning, output), what the head of the page tells (usage), and
+-- what only a maker of pieces wants to know (cache, cache_break).
+
 function timeline.movement(event)
-  return ('▸ %s'):format(event.name)
+  return ('▸ %s%s'):format(event.name, event.forced and (' (%s)'):format(messages.text('page.forced')) or '')
+end
+
+function timeline.piece(event)
+  return ('  · %s'):format(messages.text_or('piece.' .. event.by, event.piece, { piece = event.piece }))
+end
+
+function timeline.status(event)
+  return event.to == 'queued' and event.reason == 'rate_limited' and ('  … %s'):format(messages.text('wait.busy'))
+end
+
+function timeline.context(event)
+  return ('  … %s'):format(messages.text('page.context', { percent = math.floor(event.ratio * 100 + 0.5) }))
+end
+
+function timeline.reverted(event)
+  return ('  ↶ %s'):format(messages.text('revert.done', { count = event.count, kept = event.kept }))
 end
 
 function timeline.text(event)
@@ -66,10 +85,13 @@ end
 ---@return string[]
 local function lines_of(job, events)
   local state = messages.text_or('state.' .. job.status, job.status)
-  if job.forced then
+  if job.forced and not jobs.ACTIVE[job.status] and job.status ~= 'cancelled' then
     state = ('%s (%s)'):format(state, messages.text('state.forced'))
   end
-  local wait = job.waitReason and messages.text_or('wait.' .. job.waitReason, job.waitReason)
+  local wait = board.put_off(job)
+  if job.waitReason then
+    wait = messages.text_or('wait.' .. job.waitReason, job.waitReason)
+  end
   local lines = { '# ' .. text.oneline(job.title), '' }
   table.insert(lines, table.concat({
     wait and ('%s (%s)'):format(state, wait) or state,

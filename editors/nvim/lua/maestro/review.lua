@@ -91,6 +91,19 @@ local function details(request)
   return lines
 end
 
+--- Show some lines in a tab of their own, which `q` closes; the buffer.
+---@param name string
+---@param lines string[]
+---@param syntax string
+---@return integer
+function M.show(name, lines, syntax)
+  M.close()
+  origin = vim.api.nvim_get_current_tabpage()
+  vim.cmd('tab split')
+  table.insert(tabs, vim.api.nvim_get_current_tabpage())
+  return fill(name, lines, syntax)
+end
+
 --- Show what a request is about. `<CR>` there decides it, `q` closes it.
 ---@param client_id integer
 ---@param request maestro.Request
@@ -102,10 +115,7 @@ function M.open(client_id, request)
     vim.list_extend(buffers, M.diff(path, diff.before, diff.after))
   end
   if #buffers == 0 then
-    origin = vim.api.nvim_get_current_tabpage()
-    vim.cmd('tab split')
-    table.insert(tabs, vim.api.nvim_get_current_tabpage())
-    buffers = { fill(messages.text('review.request'), details(request), 'markdown') }
+    buffers = { M.show(messages.text('review.request'), details(request), 'markdown') }
   end
   vim.api.nvim_set_current_tabpage(tabs[1])
   local function decide()

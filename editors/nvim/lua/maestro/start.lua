@@ -8,7 +8,7 @@ local text = require('maestro.text')
 local M = {}
 
 M.MODES = { 'plan', 'ask', 'edits', 'all' }
-local SETTINGS = { piece = true, mode = true }
+local SETTINGS = { piece = true, mode = true, model = true }
 local LIST_MS = 2000
 
 --- `piece=code mode=ask Make it so` as its parts; only leading words are settings.
@@ -47,24 +47,6 @@ local function selection(client, first, last)
 end
 
 ---@param client vim.lsp.Client
----@param act fun(piece: string)
-local function pick_piece(client, act)
-  server.call(client, 'piece.list', {}, function(result)
-    local opts = { prompt = messages.text('task.which_piece'), kind = 'maestro_piece' }
-    opts.format_item = function(piece)
-      local faulty = vim.iter(piece.problems):any(function(problem)
-        return problem.severity == 'error'
-      end)
-      local said = faulty and messages.text('task.faulty') or text.oneline(piece.description)
-      return ('%s  %s'):format(text.pad(piece.name, 14), said)
-    end
-    vim.ui.select(result.pieces, opts, function(piece)
-      return piece and act(piece.name)
-    end)
-  end)
-end
-
----@param client vim.lsp.Client
 ---@param params table of `maestro.task.start`
 local function submit(client, params)
   server.call(client, 'task.start', params, function(started)
@@ -90,7 +72,8 @@ function M.task(opts)
     end
     local function ask_instruction(piece)
       params.piece = piece
-      dialogs.words(messages.text('task.instruction', { piece = piece }), function(words)
+      local asked = piece and messages.text('task.instruction', { piece = piece }) or messages.text('task.instruction_any')
+      dialogs.words(asked, function(words)
         params.instruction = words
         return words and submit(client, params)
       end)
@@ -98,7 +81,7 @@ function M.task(opts)
     if params.piece then
       ask_instruction(params.piece)
     else
-      pick_piece(client, ask_instruction)
+      dialogs.piece(client, true, ask_instruction)
     end
   end)
 end
@@ -113,19 +96,38 @@ function M.starting_with(names, lead)
   end, names)
 end
 
----@return string[]
-local function piece_names()
+--- What a command without params lists, for a completion: not longer than a person waits for it.
+---@param command string
+---@return table result empty where no server runs or it does not answer in time
+local function listed(command)
   local client = server.running()
   if not client or not client.initialized then
     return {}
   end
-  local params = { command = 'maestro.piece.list', arguments = { vim.empty_dict() } }
+  local params = { command = 'maestro.' .. command, arguments = { vim.empty_dict() } }
   local answer = client:request_sync('workspace/executeCommand', params, LIST_MS)
-  local found = {}
-  for _, piece in ipairs(answer and answer.result and answer.result.pieces or {}) do
-    table.insert(found, piece.name)
-  end
-  return found
+  return answer and answer.result or {}
+end
+
+---@return string[]
+local function piece_names()
+  return vim.tbl_map(function(piece)
+    return piece.name
+  end, listed('piece.list').pieces or {})
+end
+
+---@return string[]
+local function model_names()
+  return vim.tbl_map(function(worker)
+    return worker.id
+  end, listed('model.list').workers or {})
+end
+
+--- Completion of a piece's name.
+---@param lead string
+---@return string[]
+function M.complete_piece(lead)
+  return M.starting_with(piece_names(), lead)
 end
 
 --- Completion of `:LspMaestroTask`: settings while only settings were typed, then nothing.
@@ -138,7 +140,7 @@ function M.complete(lead, line)
   if select(2, M.parse(before)) ~= '' then
     return {}
   end
-  local values = { ['piece='] = piece_names, ['mode='] = function()
+  local values = { ['piece='] = piece_names, ['model='] = model_names, ['mode='] = function()
     return M.MODES
   end }
   for key, list in pairs(values) do
@@ -148,7 +150,7 @@ function M.complete(lead, line)
       end, M.starting_with(list(), lead:sub(#key + 1)))
     end
   end
-  return M.starting_with({ 'piece=', 'mode=' }, lead)
+  return M.starting_with({ 'piece=', 'mode=', 'model=' }, lead)
 end
 
 return M

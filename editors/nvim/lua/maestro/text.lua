@@ -47,6 +47,16 @@ function M.short_id(id)
   return #id > 8 and ('%s-…%s'):format(id:sub(1, 1), id:sub(-4)) or id
 end
 
+--- The time of the day of a moment, as in this place of the world.
+---@param iso string ISO 8601 UTC
+---@return string
+function M.clock(iso)
+  local read = vim.fn.strptime('%Y-%m-%dT%H:%M:%S', iso:sub(1, 19)) -- as if it were local time
+  local utc = os.date('!*t', read) --[[@as osdate]]
+  utc.isdst = os.date('*t', read).isdst
+  return os.date('%H:%M:%S', read + (read - os.time(utc))) --[[@as string]]
+end
+
 --- Colour a buffer as a kind of file, without its file type: that would attach language servers to it.
 ---@param buffer integer
 ---@param kind string

@@ -1,5 +1,8 @@
 // A faulty piece file, then a task on one file, in the light theme: an edit is denied with a note, and the model
-// goes on with the note.
+// goes on with the note. At the end the task is written down, its piece is looked at, and what it changed is put
+// back, but for what somebody changed since.
+import { appendFileSync } from "node:fs";
+import { join } from "node:path";
 import { flow, given } from "./window.mjs";
 
 await flow("denied", async (w) => {
@@ -46,4 +49,23 @@ await flow("denied", async (w) => {
   await w.sees(".monaco-editor .view-lines", "test_fractions_are_rounded_down");
   await w.sees(".tab", "2 files: before the job ↔ after it");
   await w.picture("changes");
+
+  await w.command("Maestro: Export Task as Markdown");
+  await w.sees(".view-lines", "# Make the failing test pass");
+  await w.picture("export");
+  await w.command("Maestro: Show Piece Graph");
+  await w.asks("Show Piece Graph", "Choose a piece");
+  await w.choose("code");
+  await w.page.locator("iframe.webview").first().waitFor();
+  const inner = w.page.frameLocator("iframe.webview").first().frameLocator("iframe");
+  await w.until("a picture of the piece", () =>
+    inner.locator('img[alt="code"]').evaluate((picture) => picture.complete && picture.naturalHeight > 100),
+  );
+  await w.picture("graph");
+
+  appendFileSync(join(given.workspace, "test_price.py"), "# mine\n");
+  await w.command("Maestro: Put Back a Job's Changes");
+  await w.dialog("price.py: is as it was", "Put Back");
+  await w.toast("Put back: 1. Left as they are: test_price.py (changed since the job left it)");
+  await w.picture("reverted");
 });

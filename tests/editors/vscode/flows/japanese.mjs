@@ -15,7 +15,11 @@ await flow(
     await w.picture("command");
     await w.choose("常に許可");
     await w.asks("Maestro からの質問", "切り上げ", "切り捨て");
-    await w.answer("円未満は切り捨て");
+    await w.button("複数行で書く…");
+    await w.page.locator(".editor-instance .view-lines").first().waitFor();
+    await w.write("円未満は切り捨て", "端数は出さない");
+    await w.picture("letter");
+    await w.click('.editor-actions .action-label[aria-label^="回答を送る"]');
     await w.asks("Maestro からの確認 · code › implement", "メモをつけて拒否");
     await w.sees(".tab", "price.py: 現在 ↔ 提案");
     await w.status("確認待ち 1");

@@ -180,6 +180,19 @@ export class Window {
     this.say(`typed: ${text}`);
   }
 
+  /** Press a button in the title of the prompt. */
+  async button(title) {
+    await this.page.locator(`.quick-input-titlebar .action-label[aria-label="${title}"]`).click();
+    this.say(`button: ${title}`);
+  }
+
+  /** Type lines into the editor that has the focus. */
+  async write(...lines) {
+    await this.page.locator(".editor-instance .monaco-editor.focused").first().waitFor();
+    await this.page.keyboard.insertText(lines.join("\n"));
+    this.say(`wrote: ${lines.join(" / ")}`);
+  }
+
   async gone(what = ".quick-input-widget") {
     await this.page.locator(what).waitFor({ state: "hidden" });
   }
