@@ -20,7 +20,7 @@ from engine.core.conversation import in_full
 from engine.core.errors import ContextOverflow, ModelFault
 from engine.core.messages import encode_assistant, encode_message, encode_thought, encode_tool_result
 from engine.core.outcome import WAITING_HUMAN_INTERRUPTED, MovementResult
-from engine.core.records import Event, Message, NewRequest
+from engine.core.records import Comment, Event, Message, NewRequest
 from engine.core.reply import Delta, Reply, ToolCall
 from engine.core.turn import AskAgain, End, Nudge, RefuseCalls, RunCalls, advance, count_unknown, heard
 from engine.kit import JobRun, log
@@ -122,9 +122,9 @@ async def _take(run: JobRun, reply: Reply, events: list[Event]) -> MovementEnd |
             ]
             await _keep(run, reply, refusal, events)
         case Nudge(prompt):
-            text = "\n".join(part for part in (texts(prompt), wrap_up(run)) if part)
-            wrapped_up(run)
-            await _keep(run, reply, [Message("user", encode_message("user", text))], events)
+            parts, ids = await _news(run)
+            text = "\n".join([texts(prompt), *parts])
+            await _keep(run, reply, [Message("user", encode_message("user", text))], events, ids)
         case End(outcome):
             await run.append((), events=events)
             return MovementEnd(outcome)
@@ -139,13 +139,19 @@ def _wait_s(run: JobRun) -> float:
     return waits[min(run.turn.empty, len(waits)) - 1] / 1000
 
 
-async def _keep(run: JobRun, reply: Reply, after: Sequence[Message], events: list[Event]) -> None:
+async def _keep(
+    run: JobRun,
+    reply: Reply,
+    after: Sequence[Message],
+    events: list[Event],
+    delivered: Sequence[str] = (),
+) -> None:
     problems = {call.call_id: run.kit.redact(call.problem) for call in reply.calls if call.problem}
     message = Message("assistant", encode_assistant(reply), thought=encode_thought(reply), problems=problems)
     run.call_ids.update(call.call_id for call in reply.calls)
     if reply.text.strip():
         events.insert(0, Event("text", {"full": run.kit.redact(reply.text)}))
-    await run.append([message, *after], events=events)
+    await run.append([message, *after], events=events, delivered=delivered)
 
 
 async def _deliver_news(run: JobRun) -> None:
@@ -157,19 +163,31 @@ async def _deliver_news(run: JobRun) -> None:
     """
     if run.messages[-1].role == "user":
         return
+    parts, ids = await _news(run)
+    if parts:
+        await run.append([Message("user", encode_message("user", "\n".join(parts)))], delivered=ids)
+
+
+async def _news(run: JobRun) -> tuple[list[str], list[str]]:
+    """What the next message of ours must say, and the comments that it then carries."""
     comments = await run.kit.db(run.kit.store.undelivered, run.job.task_id)
     parts = [run.time_note] if run.time_note else []
-    budget = result_budget(run, max(1, len(comments)))
-    said = [in_full(run.kit.redact(comment.text), budget, run.texts) for comment in comments]
-    parts += [run.texts("comment_now", text=text) for text in said]
+    if comments:
+        parts += await asyncio.to_thread(_heard, run, comments, result_budget(run, len(comments)))
     if last := wrap_up(run):
         parts.append(last)
-    if parts:
-        run.time_note = ""
-        wrapped_up(run)
-        run.turn = heard(run.turn) if comments else run.turn
-        ids = [comment.comment_id for comment in comments]
-        await run.append([Message("user", encode_message("user", "\n".join(parts)))], delivered=ids)
+    run.time_note = ""
+    wrapped_up(run)
+    run.turn = heard(run.turn) if comments else run.turn
+    return parts, [comment.comment_id for comment in comments]
+
+
+def _heard(run: JobRun, comments: Sequence[Comment], budget: int) -> list[str]:
+    """Comments as the model is told of them, each whole within ``budget`` tokens. Not for an event loop: they
+    may be long.
+    """
+    texts, redact = run.texts, run.kit.redact
+    return [texts("comment_now", text=in_full(redact(one.text), budget, texts)) for one in comments]
 
 
 async def _ask_model(run: JobRun) -> Reply:

@@ -116,7 +116,8 @@ async def _go_on_at_default_next(run: JobRun) -> None:
         if call.call_id not in answered:
             text = run.texts("result.not_run", tool=sentinel) if tail else await _children_told(run)
             tail.append(Message("tool", encode_tool_result(call.call_id, text), call.call_id))
-    await _begin(run, run.movement, visit, Carried(), joins=_Joining(name, tuple(tail)))
+    carried = await with_last_verdict(run, Carried())
+    await _begin(run, run.movement, visit, carried, joins=_Joining(name, tuple(tail)))
 
 
 async def _children(run: JobRun, budget: int) -> list[str]:
@@ -182,9 +183,13 @@ async def _carried_over_a_park(run: JobRun) -> Carried:
         decisions=newest(settled, run.texts),
         children=children,
         already_done=newest(done, run.texts),
-        answer=None if answered is None else (answered.title, in_full(answered.text, budget, run.texts)),
+        answer=None if answered is None else (answered.title, await _answer(run, answered.text, budget)),
     )
     return await with_last_verdict(run, carried)
+
+
+async def _answer(run: JobRun, text: str, budget: int) -> str:
+    return await asyncio.to_thread(in_full, text, budget, run.texts)
 
 
 def _decided(request: SettledRequest, texts: Texts) -> str:

@@ -414,8 +414,8 @@ class Lists(Protocol):
         """Every list by its name, in the order they were made."""
         ...
 
-    async def keep(self, name: str, items: Checklist) -> None:
-        """Store one list. Raises ``LeaseLost``."""
+    async def keep(self, name: str, items: Checklist) -> Checklist:
+        """Store one list; what was stored, without secrets. Raises ``LeaseLost``."""
         ...
 
 

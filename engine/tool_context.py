@@ -110,11 +110,12 @@ class JobLists:
         """Every list by its name, in the order they were made."""
         return await self.run.kit.db(self.run.kit.store.checklists, self.run.job.task_id)
 
-    async def keep(self, name: str, items: Checklist) -> None:
-        """Store one list, without secrets."""
+    async def keep(self, name: str, items: Checklist) -> Checklist:
+        """Store one list; what was stored, without secrets."""
         kit = self.run.kit
         clean = tuple(Item(kit.redact(item.text), item.done) for item in items)
         await kit.db(kit.store.set_checklist, self.run.lease, self.run.now(), name, clean)
+        return clean
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ def test_a_mistyped_variable_is_told_and_another_programs_is_not() -> None:
             "llm: {retry: {backoff_ms: [a]}}\n",
             "“llm.retry.backoff_ms” in {file} must be a list of whole numbers; it is ignored.",
         ),
-        ("llm: 5\n", "“llm” in {file} is not a setting and has no effect."),
+        ("llm: 5\n", "“llm” in {file} must be keys with values; it is ignored."),
     ],
 )
 def test_a_wrong_type_is_a_warning_and_the_default(text: str, sentence: str) -> None:

@@ -15,11 +15,11 @@ MOST_LISTS = 20
 MOST_ITEMS = 100
 LONGEST_ITEM = 300
 LONGEST_NAME = 60
-SHOWN = (60, 30, 15, 7, 3, 0)
-"""How many items of a list the guidance shows [ours]: the most that keep all lists within ``SHOWN_TOKENS``;
-open ones are kept first.
-"""
+SHOWN = 60
+"""How many items of a list the guidance shows [ours]: open ones first to be kept."""
 SHOWN_TOKENS = 3_000
+"""What all lists take there together [ours]: where they would take more, each shows fewer items."""
+_FEWER = (30, 15, 7, 3, 0)
 
 _NAME = regex.compile(r"[\p{L}\p{N}][\p{L}\p{M}\p{N} _-]*")
 
@@ -89,7 +89,7 @@ def shown(name: str, items: Checklist, limit: int | None = None) -> str:
 def shown_all(lists: Mapping[str, Checklist]) -> str:
     """All lists, as the guidance carries them; empty without any."""
     text = ""
-    for limit in SHOWN:
+    for limit in (SHOWN, *_FEWER):
         text = "\n\n".join(shown(name, items, limit) for name, items in lists.items())
         if estimate_tokens(text) <= SHOWN_TOKENS:
             break

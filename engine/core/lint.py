@@ -100,10 +100,11 @@ def _check_initial(report: Report, fields: Fields, names: Names) -> None:
         _unknown_movement(report, fields["initial_movement"], names)
 
 
-def _unknown_movement(report: Report, field: Field, names: Names) -> None:
-    report.unknown(
-        "error", "unknown_movement", field.place, field.value, names, choices=", ".join(list(names)[:20])
-    )
+def _unknown_movement(report: Report, field: Field, names: Names, also: str = "") -> None:
+    """``also`` may stand there too, and be what was meant, though it is no movement."""
+    choices = ", ".join(list(names)[:20])
+    known = [*names, also] if also else [*names]
+    report.unknown("error", "unknown_movement", field.place, field.value, known, choices=choices)
 
 
 def _check_targets(report: Report, movement: Fields, names: Names, table: SettlementTable) -> None:
@@ -141,7 +142,7 @@ def _check_rule(report: Report, field: Field, movement: Fields, names: Names, ta
     elif _is_sentinel(target.upper(), table):
         report.error("sentinel_in_rule", place, name=target)
     else:
-        _unknown_movement(report, field, names)
+        _unknown_movement(report, field, names, also=WAIT_SUBTASKS)
 
 
 def _default_is_no_movement(movement: Fields, table: SettlementTable) -> bool:
@@ -163,7 +164,8 @@ def _check_permissions(report: Report, movement: Fields, known_tools: Collection
             if not _MCP.fullmatch(tool):
                 report.add("warning", "mcp_pattern", item.span, name=tool)
         elif known_tools is not None and tool not in known_tools:
-            report.unknown("warning", "unknown_tool", item.span, tool, sorted(known_tools))
+            known = sorted(known_tools)
+            report.unknown("warning", "unknown_tool", item.span, tool, known, choices=", ".join(known))
     if "allowed_commands" in movement and "Bash" not in field.value:
         report.add("warning", "commands_without_bash", movement["allowed_commands"].key)
 

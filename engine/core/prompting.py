@@ -20,6 +20,8 @@ from engine.core.truncate import cut, escaped, estimate_tokens
 COMMENT_LIMIT = 500
 COMMENTS = 5
 _CHANGED_LISTED = 50
+BRIEF_LIMIT = 4_000
+"""Characters of each part of the Mission Brief in the guidance [ours]; the whole is kept."""
 CARRIED_LINES = 2_000
 """Tokens that a list of what was decided, or done, takes in a rebuilt prompt at most [ours]."""
 _TICKS = re.compile("`+")
@@ -181,7 +183,7 @@ def _choices(movement: Movement, texts: Texts) -> str:
 def _carried(carried: Carried, texts: Texts) -> list[str]:
     parts: list[str] = []
     brief = [
-        texts("brief.line", name=texts(f"brief.{key}"), text=value)
+        texts("brief.line", name=texts(f"brief.{key}"), text=cut(value, BRIEF_LIMIT))
         for key, value in carried.brief.items()
         if value
     ]

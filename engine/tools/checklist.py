@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Annotated, Literal
 
 import msgspec
@@ -26,7 +27,7 @@ from engine.core.tooling import Effect, Outcome, Prepared, ToolResult
 from engine.ports import ToolContext
 from engine.tools.spec import error, make
 from engine.tools.textio import one_line
-from engine.workspace import atomic_write, file_hash, resolve
+from engine.workspace import Refused, atomic_write, file_hash, resolve
 
 
 class ChecklistArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,8 +78,9 @@ async def _check(ctx: ToolContext, name: str, items: Checklist, asked: str) -> O
 
 async def _kept(ctx: ToolContext, name: str, items: Checklist) -> ToolResult:
     assert ctx.lists is not None
-    await ctx.lists.keep(name, items)
-    await asyncio.to_thread(_copy, ctx, name, items)
+    items = await ctx.lists.keep(name, items)
+    with suppress(Refused, OSError):  # the list is kept; a copy that cannot be written is none
+        await asyncio.to_thread(_copy, ctx, name, items)
     done = sum(item.done for item in items)
     return ToolResult(shown(name, items), brief=f"{name}: {done}/{len(items)}")
 
@@ -86,7 +88,7 @@ async def _kept(ctx: ToolContext, name: str, items: Checklist) -> ToolResult:
 def _copy(ctx: ToolContext, name: str, items: Checklist) -> None:
     folder = ctx.task_dir.relative_to(ctx.workspace)
     place = resolve(ctx.workspace, ctx.task_dir, f"{folder}/logs/checklists/{name}.json")
-    data = json.dumps(to_json(items), ensure_ascii=False, indent=1).encode() + b"\n"
+    data = json.dumps(to_json(items), ensure_ascii=False, indent=1).encode("utf-8", "replace") + b"\n"
     atomic_write(place, data, expected=file_hash(place), like=None, label=ctx.call_id)
 
 

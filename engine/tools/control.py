@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -62,15 +63,19 @@ async def _complete(ctx: ToolContext, args: CompleteArgs, prepared: Prepared) ->
         case "success":
             if ctx.open_children is not None and await ctx.open_children():
                 return ToolResult(ctx.texts("result.open_children"), is_error=True, brief="subtasks are open")
-            if ctx.unheard is not None and await ctx.unheard():
-                return ToolResult(
-                    ctx.texts("result.unheard"), is_error=True, brief="the person spoke meanwhile"
-                )
-            return Signal(COMPLETE, result=result)
+            return await _unheard(ctx) or Signal(COMPLETE, result=result)
         case "aborted":
-            return Signal(ABORT, result=result, reason="aborted_by_model")
+            return await _unheard(ctx) or Signal(ABORT, result=result, reason="aborted_by_model")
         case "needs_user_input":
             return await _question(ctx, result, args.options)
+
+
+async def _unheard(ctx: ToolContext) -> ToolResult | None:
+    """Why the task does not end yet: what the person said meanwhile may be the way out, or more to do."""
+    assert ctx.texts is not None
+    if ctx.unheard is None or not await ctx.unheard():
+        return None
+    return ToolResult(ctx.texts("result.unheard"), is_error=True, brief="the person spoke meanwhile")
 
 
 async def _question(ctx: ToolContext, question: str, options: list[str] | None) -> Outcome:
@@ -78,7 +83,7 @@ async def _question(ctx: ToolContext, question: str, options: list[str] | None) 
     assert ctx.ask is not None and ctx.texts is not None
     key = f"question:{ctx.call_id}"
     if (decided := await ctx.decided(key)) is not None:
-        answer = in_full(decided.text, ctx.budget, ctx.texts)
+        answer = await asyncio.to_thread(in_full, decided.text, ctx.budget, ctx.texts)
         return ToolResult(ctx.texts("result.answered", answer=answer), brief="answered", closes=True)
     match ctx.ask():
         case AskVerdict.PARK:

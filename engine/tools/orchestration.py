@@ -18,6 +18,7 @@ from engine.core.tooling import Decision, Effect, Outcome, Prepared, RequestDraf
 from engine.ports import Family, ToolContext
 from engine.tools.asking import declined, say
 from engine.tools.spec import error, make
+from engine.tools.textio import one_line
 
 
 class SpawnArgs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,7 +81,10 @@ async def _prepare_spin_off(ctx: ToolContext, args: SpinOffArgs) -> Prepared | T
         return error(say(ctx, "result.spawn_empty"))
     target = None
     if args.workspace is not None and args.workspace.strip():
-        target = await asyncio.to_thread(_elsewhere, ctx.workspace, args.workspace)
+        try:
+            target = await asyncio.to_thread(_elsewhere, ctx.workspace, args.workspace)
+        except (ValueError, RuntimeError, OSError):  # a NUL, an unknown user after ~, a path too long
+            return error(f"`{one_line(args.workspace, 80)}` is not the path of a folder.")
     return Prepared(f"SpinOffTask: {_named(args.instruction)}", state=target)
 
 
@@ -141,8 +145,7 @@ def _family(ctx: ToolContext) -> Family:
 
 
 def _named(text: str) -> str:
-    first = " ".join(text.split())
-    return first if len(first) <= 80 else first[:79] + "…"
+    return one_line(" ".join(text.split()), 80)
 
 
 ORCHESTRATION_TOOLS = (

@@ -7,7 +7,17 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from engine import BadArgument, Brief, NotTrusted, StoreFault, all_stores, to_wire, workspace_of
+from engine import (
+    BadArgument,
+    Brief,
+    JobStatus,
+    JobSummary,
+    NotTrusted,
+    StoreFault,
+    all_stores,
+    to_wire,
+    workspace_of,
+)
 from maestro_lsp.cli.arguments import Namespace, Parser, Verb
 from maestro_lsp.cli.find import configure, holding, opened
 from maestro_lsp.cli.terminal import Terminal, clean
@@ -39,14 +49,16 @@ def _add_decide(parser: Parser) -> None:
 
 
 def _decide(args: Namespace, terminal: Terminal) -> int:
-    async def act() -> str:
+    async def act() -> tuple[str, JobSummary]:
         async with holding("request", args.request) as (client, request_id):
             await client.decide(
                 request_id, args.decision, scope=args.scope, network=args.network, note=args.note
             )
-            return request_id
+            return request_id, await client.summary((await client.request(request_id)).job_id)
 
-    terminal.say(f"cli.done.{args.decision}", request=asyncio.run(act()))
+    request_id, job = asyncio.run(act())
+    ended = args.decision == "deny" and job.status == JobStatus.CANCELLED  # what was denied was “go on?”
+    terminal.say(f"cli.done.{args.decision}{'_ended' if ended else ''}", request=request_id, job=job.job_id)
     return 0
 
 

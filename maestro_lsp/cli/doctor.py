@@ -143,7 +143,10 @@ class Doctor:
             report = await check_model(llm)
         except EngineError as error:
             needed = not config.workers or "main" in worker.roles or worker is config.model_workers[0]
-            return [*findings, replace(self._error(error), state="bad" if needed else "warn")]
+            findings.append(replace(self._error(error), state="bad" if needed else "warn"))
+            if config.piece is None and not needed and worker is _classifier(config):
+                findings.append(self._finding("warn", "no_classifier", id=worker.id))
+            return findings
         findings.append(self._finding("ok", "reachable", endpoint=report.endpoint))
         if llm.model:
             key = "model_listed" if report.models else "model_not_checked"
@@ -199,6 +202,11 @@ class Doctor:
                 yield self._finding("warn", f"no_{name}")
         level = sandbox_level()
         yield self._finding("ok" if level == "A" else "warn", f"sandbox_{level.lower()}")
+
+
+def _classifier(config: EngineConfig) -> WorkerSettings | None:
+    """The worker that alone has a say where no piece is named: the first of that role."""
+    return next((worker for worker in config.model_workers if "classifier" in worker.roles), None)
 
 
 def _models(report: ModelReport) -> str:

@@ -74,9 +74,14 @@ async def holding(kind: Kind, wanted: str, here: Path | None = None) -> AsyncIte
     """The client of the workspace that holds a job, task, request or rule, and its whole id.
 
     ``wanted`` is an id, or the end of one (at least four characters) that fits one only, looking into
-    ``here`` (default: the current folder) first. Raises ``NotFound``, ``BadArgument``.
+    ``here`` (default: the current folder) first. A task is also found by one of its jobs (``j-…``), for
+    those are what `jobs` lists. Raises ``NotFound``, ``BadArgument``.
     """
     here = here or Path.cwd()
+    if kind == "task" and wanted.lower().startswith("j-"):
+        async with holding("job", wanted, here) as (client, job_id):
+            yield client, (await client.summary(job_id)).task_id
+        return
     if kind != "rule" and _WHOLE.fullmatch(wanted):
         file, whole = await find_store(f"has_{kind}", wanted, here=here), wanted
     else:
@@ -97,6 +102,8 @@ async def _by_end(kind: Kind, wanted: str, here: Path) -> tuple[Path, str]:
             found += [(file, whole) for whole in await _ids(kind, file) if _ends(whole, wanted, end, short)]
         if file == mine and len(found) == 1:
             break
+    if not found and kind == "request":  # only open ones are looked for by their end
+        raise NotFound("cli.no_open_request", id=wanted, data={"id": wanted})
     if not found:
         raise NotFound(f"{kind}.unknown", id=wanted, data={"id": wanted})
     if len(found) > 1:

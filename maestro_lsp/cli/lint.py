@@ -107,7 +107,7 @@ def _schema(args: Namespace, terminal: Terminal) -> int:
 
         schema = protocol_schemas()
     else:
-        schema = piece_schema()
+        schema = piece_schema(terminal.text)
     terminal.line(json.dumps(schema, ensure_ascii=False, indent=2))
     return SUCCEEDED
 

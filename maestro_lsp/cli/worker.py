@@ -52,7 +52,9 @@ async def _work(args: Namespace, terminal: Terminal) -> int:
         _end_in_order(service)
         if not args.until_idle:
             terminal.say("cli.worker.waiting", folder=str(workspace))
-        await _shown(client, service.run(until_idle=args.until_idle), terminal)
+        told = await _shown(client, service.run(until_idle=args.until_idle), terminal)
+        if args.until_idle and not told:
+            terminal.say("cli.worker.nothing", folder=str(workspace))
     return 0
 
 
@@ -64,8 +66,8 @@ def _end_in_order(service: Service) -> None:
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(service.stop))
 
 
-async def _shown(client: Client, work: Coroutine[Any, Any, None], terminal: Terminal) -> None:
-    """Do the work and print what becomes of jobs meanwhile, each step once."""
+async def _shown(client: Client, work: Coroutine[Any, Any, None], terminal: Terminal) -> bool:
+    """Do the work and print what becomes of jobs meanwhile, each step once; whether there was any."""
     shown: dict[str, int] = {}
 
     async def show(events: list[dict[str, Any]]) -> None:
@@ -85,6 +87,7 @@ async def _shown(client: Client, work: Coroutine[Any, Any, None], terminal: Term
         while rows := await client.db(client.store.events_after, since):
             await show([event for _, event in rows])
             since = rows[-1][0]
+    return bool(shown)
 
 
 def _line(event: dict[str, Any], terminal: Terminal) -> str:

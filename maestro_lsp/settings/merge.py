@@ -171,6 +171,9 @@ class _Merge:
                 self._unknown(name, origin)
 
     def _unknown(self, name: str, origin: Origin) -> None:
+        if any(known.startswith(f"{name}.") for known in KEYS):  # a section, and no section stands there
+            self.notice("wrong_mapping", key=_shown(name, origin), place=_place(origin))
+            return
         near = nearest_key(name)
         shown = {"key": cut(_shown(name, origin), 80), "place": _place(origin)}
         if near is None:

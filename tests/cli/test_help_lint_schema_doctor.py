@@ -130,6 +130,10 @@ def test_lint_reads_no_pipe_and_no_giant(cli: Cli) -> None:
 def test_schema_prints_json_schemas_of_pieces_and_of_the_protocol(cli: Cli) -> None:
     pieces = json.loads(cli("schema").stdout)
     assert {"name", "movements", "max_movements"} <= set(pieces["properties"])
+    for shape in (pieces, *pieces["$defs"].values()):
+        assert all(key["description"].strip() for key in shape["properties"].values())
+    japanese = json.loads(cli("schema", env={"LC_ALL": "ja_JP.UTF-8"}).stdout)
+    assert "ピース" in japanese["properties"]["name"]["description"]
     protocol = json.loads(cli("schema", "--protocol").stdout)
     assert {"JobSummary", "JobDetail", "Request"} <= set(protocol["$defs"])
     assert "maestro.task.start" in protocol["commands"]
@@ -203,6 +207,22 @@ def test_doctor_looks_at_every_worker_and_one_that_nobody_needs_stops_nothing(cl
     assert "✓ It has the model scripted." in done.stdout
     assert "“budget.cost” has no effect" in done.stdout
     assert key not in done.stdout and "hidden-1" not in done.stdout
+
+
+@pytest.mark.parametrize(("configured", "told"), [("", True), ("general", False)])
+def test_doctor_says_that_a_piece_has_to_be_named_while_nobody_can_choose_one(
+    cli: Cli, configured: str, told: bool
+) -> None:
+    with serve_in_thread([]) as main:
+        cli.user_file.write_text(
+            "llm:\n  workers:\n"
+            f"  - {{id: big, endpoint: '{main.base_url}', model: scripted, roles: [main]}}\n"
+            "  - {id: small, endpoint: 'http://127.0.0.1:9/v1', roles: [classifier]}\n",
+            "utf-8",
+        )
+        done = cli("doctor", env={"MAESTRO_PIECE": configured})
+    assert done.returncode == 0, done.stdout
+    assert ("! Worker small chooses the piece of a task that names none." in done.stdout) == told
 
 
 def test_doctor_finds_a_refused_connection(cli: Cli) -> None:

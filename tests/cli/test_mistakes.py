@@ -141,9 +141,10 @@ UNKNOWN = "j-01JAAAAAAAAAAAAAAAAAAAAAAA"
         (["changes", UNKNOWN], f"There is no job {UNKNOWN}. `maestro-lsp jobs --all` lists them."),
         (
             ["decide", "r-ZZZZ", "allow"],
-            "There is no request r-ZZZZ. `maestro-lsp show ID` lists the requests",
+            "No open request fits “r-ZZZZ”; it may be settled already. `maestro-lsp show ID` lists",
         ),
         (["comment", "t-ZZZZ", "hm"], "There is no task t-ZZZZ. `maestro-lsp jobs --all` lists the jobs"),
+        (["comment", "j-ZZZZ", "hm"], "There is no job j-ZZZZ. `maestro-lsp jobs --all` lists them."),
         (["brief", "t-ZZZZ"], "There is no task t-ZZZZ. `maestro-lsp jobs --all` lists the jobs"),
         (["rules", "remove", "u-ZZZZ"], "There is no rule u-ZZZZ. `maestro-lsp rules` lists them."),
         (["resolve", "no-screen"], "No job waits for a screen with the key “no-screen”."),

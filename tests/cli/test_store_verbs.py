@@ -196,6 +196,31 @@ def test_a_comment_on_a_task_at_rest_starts_a_follow_up(cli: Cli) -> None:
     assert cli.show()["instruction"] == "and one more thing"
 
 
+def test_a_task_is_found_by_one_of_its_jobs(cli: Cli) -> None:
+    cli("run", "one")
+    first = cli.job()
+    assert cli("comment", f"j-…{first['jobId'][-4:]}", "and one more thing").returncode == 0
+    assert cli.job()["taskId"] == first["taskId"]
+    assert cli("brief", cli.job()["jobId"]).stdout == cli("brief", first["taskId"]).stdout
+
+
+def test_a_worker_with_nothing_to_do_says_so(cli: Cli) -> None:
+    cli("run", "please ask")
+    assert work(cli).startswith("Nothing is queued in ")
+    cli("answer", cli.job()["jobId"], "green")
+    assert "Nothing is queued" not in work(cli)
+
+
+def test_a_budget_that_is_denied_ends_the_job_and_is_told_so(cli: Cli) -> None:
+    cli("run", "--mode", "plan", "please ask", env={"MAESTRO_BUDGET_CALLS": "1"})
+    job = cli.job()["jobId"]
+    cli("answer", job, "green")
+    cli("worker", "--until-idle", env={"MAESTRO_BUDGET_CALLS": "1"})
+    [request] = cli.job()["openRequests"]
+    assert cli("decide", request, "deny").stdout == f"Denied {request}. Job {job} is cancelled.\n"
+    assert cli.job()["status"] == "cancelled"
+
+
 def test_the_brief_is_printed_in_the_form_in_which_it_is_set(cli: Cli, tmp_path: Path) -> None:
     cli("run", "one")
     task = cli.job()["taskId"]

@@ -238,6 +238,13 @@ CASES: dict[str, tuple[str, str, str, str, str | None]] = {
         "start",
     ),
     "next mistyped": ("next: end", "next: ⟦ende⟧", "error", "unknown_movement", "end"),
+    "next nearly WAIT_SUBTASKS": (
+        "next: end",
+        "next: ⟦WAIT_SUBTASK⟧",
+        "error",
+        "unknown_movement",
+        "WAIT_SUBTASKS",
+    ),
     "next unknown": ("next: end", "next: ⟦zzzzzz⟧", "error", "unknown_movement", None),
     "next COMPLETE": ("next: end", "next: ⟦COMPLETE⟧", "error", "sentinel_in_rule", None),
     "next complete": ("next: end", "next: ⟦complete⟧", "error", "sentinel_in_rule", None),
