@@ -29,12 +29,12 @@ from engine.ports import (
     Live,
     Model,
     Pieces,
-    RunStore,
     Surroundings,
     Tasks,
     Tokens,
     Workers,
 )
+from engine.run_store import RunStore
 
 log = logging.getLogger("engine")
 

@@ -12,31 +12,18 @@ from typing import ParamSpec, Protocol, TypeVar
 from engine.core.checklist import Checklist
 from engine.core.diffs import Differences
 from engine.core.family import Child, Spawned, SpawnOrder
-from engine.core.grants import Grants
 from engine.core.hops import AskVerdict
-from engine.core.jobs import Counters, Job, JobStatus, Owner, TurnState, Usage
+from engine.core.jobs import Job
 from engine.core.lessons import Lesson
 from engine.core.model_choice import Wish
-from engine.core.outcome import PieceRunResult
 from engine.core.piece import Piece
 from engine.core.piece_card import PieceCard, PieceReview
 from engine.core.prompting import ProjectFile, Texts
 from engine.core.records import (
-    Comment,
-    Event,
-    Intent,
     Lease,
-    Leaving,
-    Message,
-    NewJob,
-    NewRequest,
-    Running,
-    SettledRequest,
-    Step,
-    StepResult,
 )
 from engine.core.reply import Delta, Reply
-from engine.core.tooling import Decision, FileChange, Signal, ToolResult
+from engine.core.tooling import Decision, Signal, ToolResult
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -175,156 +162,6 @@ class Commands(Protocol):
     def env(self, extra: dict[str, str]) -> dict[str, str]:
         """The scrubbed environment for it."""
         ...
-
-
-class RunStore(Protocol):
-    """What the runners use of the store. Synchronous: call it through ``Db``. Every write raises
-    ``LeaseLost`` once the lease is gone.
-    """
-
-    def claim(
-        self,
-        owner: Owner,
-        now: float,
-        lease_s: float,
-        only: str | None = None,
-        full: Sequence[Wish] = (),
-    ) -> Job | None: ...
-    def wishes(self, now: float) -> list[Wish]: ...
-    def set_worker(self, lease: Lease, worker: str, now: float) -> None: ...
-    def put_off(self, lease: Lease, now: float, not_before: float, counters: Counters) -> None: ...
-    def worked_s(self, job_id: str, before_run: int) -> float: ...
-    def heartbeat(self, lease: Lease, now: float, lease_s: float) -> bool: ...
-    def cancel_wanted(self, owner: Owner) -> list[str]: ...
-    def running(self) -> list[Running]: ...
-    def requeue_orphan(self, orphan: Running, now: float) -> None: ...
-    def park_orphan(self, orphan: Running, request: NewRequest, now: float) -> None: ...
-    def given_back(self, before: float) -> list[Lease]: ...
-    def park_given_back(self, left: Lease, request: NewRequest, before: float, now: float) -> None: ...
-    def requeue(self, lease: Lease, now: float) -> None: ...
-    def ended_among(self, job_ids: Sequence[str]) -> list[str]: ...
-    def data_version(self) -> int: ...
-    def counts(self) -> dict[str, int]: ...
-    def choose_piece(self, lease: Lease, now: float, job: Job, events: Sequence[Event]) -> None: ...
-    def prepare_job(
-        self,
-        lease: Lease,
-        now: float,
-        *,
-        piece_name: str,
-        piece: bytes,
-        piece_hash: str,
-        movement: str,
-        tools: bytes,
-        system: str,
-        project_hash: str | None = None,
-    ) -> None: ...
-    def set_enriched(self, lease: Lease, enriched: str, delivered: Sequence[str], now: float) -> None: ...
-    def enriched(self, job_id: str) -> str: ...
-    def begin_movement(
-        self,
-        lease: Lease,
-        now: float,
-        *,
-        name: str,
-        visit: int,
-        movement_seq: int,
-        conversation: int,
-        forced: bool,
-        counters: Counters,
-        turn: TurnState,
-        messages: Sequence[Message],
-    ) -> None: ...
-    def end_movement(self, lease: Lease, now: float, leaving: Leaving, counters: Counters) -> None: ...
-    def stay_left(self, job_id: str, movement_seq: int) -> tuple[str, str] | None: ...
-    def came_from(self, job_id: str, movement: str) -> tuple[str, str, str] | None: ...
-    def messages(self, job_id: str, conversation: int) -> list[Message]: ...
-    def call_ids(self, job_id: str) -> list[str]: ...
-    def replace_messages(
-        self,
-        lease: Lease,
-        now: float,
-        conversation: int,
-        bodies: Mapping[int, bytes],
-        *,
-        turn: TurnState,
-        usage: Usage,
-        counters: Counters,
-        events: Sequence[Event] = (),
-    ) -> None: ...
-    def changed_files(self, job_id: str) -> list[str]: ...
-    def append(
-        self,
-        lease: Lease,
-        now: float,
-        conversation: int,
-        messages: Sequence[Message],
-        *,
-        turn: TurnState,
-        usage: Usage,
-        counters: Counters,
-        events: Sequence[Event] = (),
-        delivered: Iterable[str] = (),
-        first_reuse: tuple[int, float] | None = None,
-    ) -> None: ...
-    def begin_step(
-        self,
-        lease: Lease,
-        intent: Intent,
-        now: float,
-        events: Sequence[Event] = (),
-        before: Sequence[FileChange] = (),
-    ) -> None: ...
-    def finish_steps(
-        self,
-        lease: Lease,
-        now: float,
-        conversation: int,
-        results: Sequence[StepResult],
-        *,
-        turn: TurnState,
-        usage: Usage,
-        counters: Counters,
-        events: Sequence[Event] = (),
-        read: Mapping[str, str] | None = None,
-    ) -> None: ...
-    def read_marks(self, job_id: str, conversation: int) -> dict[str, str]: ...
-    def step(self, job_id: str, call_id: str) -> Step | None: ...
-    def steps_of_visit(self, job_id: str, name: str, visit: int) -> list[Step]: ...
-    def settle(
-        self,
-        lease: Lease,
-        end: PieceRunResult,
-        now: float,
-        *,
-        counters: Counters,
-        restores: bool = False,
-        request: NewRequest | None = None,
-        comment: tuple[str, str] | None = None,
-        leaving: Leaving | None = None,
-        events: Sequence[Event] = (),
-    ) -> JobStatus: ...
-    def approval_of_call(self, job_id: str, call_id: str) -> SettledRequest | None: ...
-    def decided(self, job_id: str, key: str) -> SettledRequest | None: ...
-    def requests_of_job(self, job_id: str) -> list[SettledRequest]: ...
-    def stance(self, job_id: str, task_id: str) -> tuple[str, list[tuple[str, str, str]]]: ...
-    def undelivered(self, task_id: str) -> list[Comment]: ...
-    def last_comments(self, task_id: str, limit: int = 5) -> list[Comment]: ...
-    def lessons(self, task_id: str) -> list[Lesson]: ...
-    def children(self, job_id: str) -> list[Child]: ...
-    def count_open_children(self, job_id: str) -> int: ...
-    def spawn(self, lease: Lease, new: NewJob, now: float) -> tuple[str, str]: ...
-    def spawned(self, by: str, key: str) -> Spawned | None: ...
-    def grants(self, job_id: str, task_id: str) -> Grants: ...
-    def set_tools(self, lease: Lease, tools: bytes, events: list[Event], now: float) -> None: ...
-    def settled_request(self, request_id: str) -> SettledRequest | None: ...
-    def step_of_request(self, job_id: str, request_id: str) -> Step | None: ...
-    def record_made(self, lease: Lease, request_id: str, made: str, now: float) -> None: ...
-    def brief_fields(self, task_id: str) -> dict[str, str]: ...
-    def checklists(self, task_id: str) -> dict[str, Checklist]: ...
-    def set_checklist(self, lease: Lease, now: float, name: str, items: Checklist) -> None: ...
-    def set_brief_fields(self, lease: Lease, now: float, fields: dict[str, str]) -> dict[str, str]: ...
-    def last_activity(self, job_id: str, before_run: int) -> float | None: ...
 
 
 class Tasks(Protocol):

@@ -8,7 +8,8 @@ from enum import Enum, auto
 
 from engine.core.limits import Leases
 from engine.core.records import NewRequest, Running
-from engine.ports import Clock, Db, RunStore
+from engine.ports import Clock, Db
+from engine.run_store import RunStore
 
 
 class Fate(Enum):
