@@ -50,6 +50,7 @@ class Answered:
     result: StepResult
     events: tuple[Event, ...]
     closes: bool = False
+    heard: bool = False
 
 
 class Batch:
@@ -92,7 +93,8 @@ class Batch:
                     results.append(outcome)
             at += len(group)
             if any(result.closes for result in results):
-                self.run.turn = heard(self.run.turn)
+                if any(result.heard for result in results):
+                    self.run.turn = heard(self.run.turn)
                 results += self._not_run(at)
                 at = len(self.checked)
             await self._commit(results)
@@ -100,7 +102,7 @@ class Batch:
 
     def _not_run(self, at: int) -> list[Answered]:
         """Answers to the calls behind a result that closes the reply, stored together with it."""
-        text = self.run.texts("result.not_run_unread")
+        text = self.run.texts("result.not_run_unread", tool=self.checked[at - 1].call.name)
         behind = [item.call for item in self.checked[at:] if item.call.call_id not in self.answered]
         return [self._refuse(call, text, f"{call.name} not run") for call in behind]
 
@@ -350,7 +352,7 @@ class Batch:
             told |= {"briefKey": result.brief_key, "briefValues": values}
         events = (*([called] if called else []), Event("tool_result", told))
         done = StepResult(call.call_id, not result.is_error, brief, message, result.changes)
-        return Answered(done, events, result.closes)
+        return Answered(done, events, result.closes, result.heard)
 
     def _refuse(
         self,

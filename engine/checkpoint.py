@@ -183,7 +183,7 @@ class WorkspaceCheckpoints:
             unsure |= {one.path for one in found if one.after is not None and one.after.touched > until}
         changes = [_change(one, unsure=one.path in unsure) for one in found]
         if changes:
-            await self._db(self._store.note_changes, job_id, changes, self._clock.now())
+            await self._db(self._store.note_changes, job_id, changes, self._clock.now(), base.started)
 
     async def _unsaved(self) -> set[str]:
         """The documents with unsaved changes, by their paths in the workspace."""

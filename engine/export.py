@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from engine.client import Client
 from engine.core.errors import BadArgument
 from engine.core.export import ExportHead, exported_changes, json_parts, redacted, visible
 from engine.core.secrets import redact
-from engine.core.views import to_wire
+from engine.core.views import FileChanged, JobDetail, to_wire
 from engine.ids import new_id
 from engine.paths import make_task_dir
 
@@ -32,10 +32,14 @@ async def export_head(client: Client, job_id: str) -> ExportHead:
     """A job without its events, redacted. Raises ``NotFound``."""
     job = await client.show(job_id)
     files = await client.changes(job_id)
-    return await asyncio.to_thread(
-        lambda: msgspec.convert(
-            _redacted(client, ExportHead(job=job, changes=exported_changes(files))), ExportHead
-        )
+    return await asyncio.to_thread(_head, client, job, files)
+
+
+def _head(client: Client, job: JobDetail, files: Sequence[FileChanged]) -> ExportHead:
+    """Redacted before texts are cut into diffs too: half a key is not recognised."""
+    files = msgspec.convert(_redacted(client, files), list[FileChanged])
+    return msgspec.convert(
+        _redacted(client, ExportHead(job=job, changes=exported_changes(files))), ExportHead
     )
 
 
@@ -63,7 +67,7 @@ def _joined(page: list[dict[str, Any]]) -> str:
 
 
 def _redacted(client: Client, value: Any) -> Any:
-    return redacted(to_wire(value), partial(redact, known=client.config.llm.secrets))
+    return redacted(to_wire(value), partial(redact, known=client.config.secrets))
 
 
 def _encode(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from engine.core.checklist import Checklist
@@ -40,9 +40,8 @@ class RunStore(Protocol):
         now: float,
         lease_s: float,
         only: str | None = None,
-        full: Sequence[Wish] = (),
+        full: Callable[[Sequence[Wish]], Sequence[Wish]] | None = None,
     ) -> Job | None: ...
-    def wishes(self, now: float) -> list[Wish]: ...
     def set_worker(self, lease: Lease, worker: str, now: float) -> None: ...
     def put_off(self, lease: Lease, now: float, not_before: float, counters: Counters) -> None: ...
     def worked_s(self, job_id: str, before_run: int) -> float: ...

@@ -145,7 +145,7 @@ class Worker:
         store, workers = self.kit.store, self.kit.workers
         while not self._stopping and not workers.all_full(busy := self._busy()):
             lease_s, now = self.kit.config.leases.lease_s, self.kit.clock.now()
-            full = workers.full(await self.kit.db(store.wishes, now), busy) if workers.any_full(busy) else []
+            full = partial(workers.full, at_work=busy) if workers.any_full(busy) else None
             job = await self.kit.db(store.claim, self.owner, now, lease_s, self._only, full)
             if job is None:
                 return
@@ -154,6 +154,7 @@ class Worker:
             task = asyncio.create_task(self._work(job, lease, worker), name=job.job_id)
             self._working[lease] = _Working(task, worker or "")
             task.add_done_callback(partial(self._done, lease))
+            await asyncio.sleep(0)  # begun: a task that is cancelled before would leave its job running
             if worker is not None:
                 await workers.learn_jobs(worker)
 
@@ -169,10 +170,7 @@ class Worker:
     async def _work(self, job: Job, lease: Lease, worker: str | None) -> None:
         heart = asyncio.create_task(self._beat(lease), name=f"heartbeat {job.job_id}")
         try:
-            if worker is not None and worker != job.worker:
-                await self.kit.db(self.kit.store.set_worker, lease, worker, self.kit.clock.now())
-                job = replace(job, worker=worker)
-            await self._run_and_settle(job, lease)
+            await self._run_and_settle(job, lease, worker)
         except LeaseLost:
             log.warning("job %s: another process owns it now", job.job_id)
             await self.kit.end_processes(job.job_id)
@@ -181,7 +179,7 @@ class Worker:
         finally:
             heart.cancel()
             with suppress(EngineError):
-                self.kit.model(job).rest(job.job_id)
+                self.kit.model(replace(job, worker=worker)).rest(job.job_id)
             with suppress(asyncio.CancelledError, Exception):
                 await heart
 
@@ -197,9 +195,10 @@ class Worker:
                     self._end(lease)
                     return
 
-    async def _run_and_settle(self, job: Job, lease: Lease) -> None:
+    async def _run_and_settle(self, job: Job, lease: Lease, worker: str | None) -> None:
         run: JobRun | None = None
         try:
+            job = await self._seated(job, lease, worker)
             run = await self._open(job, lease)
             end = await run_piece(run)
         except asyncio.CancelledError:
@@ -218,6 +217,13 @@ class Worker:
             log.error("job %s failed inside the engine: %s", job.job_id, self.kit.redact(traced(error)))
             end = _failed("internal_error", self.kit.redact(f"{type(error).__name__}: {error}"))
         await asyncio.shield(self._settle(job, lease, run, end))
+
+    async def _seated(self, job: Job, lease: Lease, worker: str | None) -> Job:
+        """The job with the model worker that it keeps."""
+        if worker is None or worker == job.worker:
+            return job
+        await self.kit.db(self.kit.store.set_worker, lease, worker, self.kit.clock.now())
+        return replace(job, worker=worker)
 
     async def _put_off(self, lease: Lease, off: PutOff) -> None:
         """Back to the queue, because the model server takes no more requests for now."""

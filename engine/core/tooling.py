@@ -104,7 +104,7 @@ class ToolResult:
     """What the model reads (``text``) and what a person reads (``brief``, in English; ``brief_key`` with
     ``brief_values`` is the same for each client's language). Errors say what was wrong and what would be
     right. A result that ``closes`` its reply is news: the calls behind it were made without it, so
-    they are not run.
+    they are not run. ``heard`` is news from the person.
     """
 
     text: str
@@ -113,6 +113,7 @@ class ToolResult:
     truncated: bool = False
     changes: tuple[FileChange, ...] = ()
     closes: bool = False
+    heard: bool = False
     brief_key: str = ""
     brief_values: Mapping[str, str] = field(default_factory=dict)
 

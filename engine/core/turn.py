@@ -118,7 +118,11 @@ def heard(state: TurnState) -> TurnState:
 
 
 def batch_digest(calls: tuple[ToolCall, ...]) -> str:
-    """What makes two batches the same: names and arguments in order, not ids."""
+    """What makes two batches the same: names and arguments in order, not ids. Where the arguments of no call
+    can be read, it is the same failure whichever tools are named.
+    """
+    if all(call.arguments is None for call in calls):
+        return digest([])
     return digest(
         [[call.name, call.raw if call.arguments is None else dict(call.arguments)] for call in calls]
     )

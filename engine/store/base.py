@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from engine.core.errors import IllegalMove, LeaseLost, NotFound
 from engine.core.jobs import ENDED, Counters, JobStatus, sources_of
+from engine.core.model_choice import Wish
 from engine.core.outcome import ABORT, UNSETTLED
 from engine.core.records import Event, Lease, Leaving, NewRequest, canonical
 from engine.core.views import iso
@@ -39,6 +40,11 @@ class StoreBase:
     def _events(self, job_id: str, now: float, events: Iterable[Event]) -> None:
         for event in events:
             self._event(job_id, now, event)
+
+    def wishes(self, now: float) -> list[Wish]:
+        """What the queued jobs that are due want of a worker, each wish once."""
+        rows = self.db.all("wishes", now=now)
+        return [Wish(row["model"], bool(row["child"]), row["worker"]) for row in rows]
 
     def _fenced(self, lease: Lease, now: float) -> None:
         """Prove ownership inside the running transaction. Raises ``LeaseLost``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from engine.core.errors import BadArgument, IllegalMove, LeaseLost, NotFound
@@ -71,11 +71,11 @@ class JobsPart(StoreBase):
 
     def _place(self, new: NewJob, now: float) -> tuple[str, int]:
         depth = 0
-        if new.parent_id is not None:
-            depth = self._job_row(new.parent_id)["depth"] + 1
+        if (maker := new.parent_id or self._maker_here(new)) is not None:
+            depth = self._job_row(maker)["depth"] + 1
             if depth > MAX_DEPTH:
                 raise BadArgument("job.too_deep", limit=MAX_DEPTH)
-            if len(self.db.all("children", job_id=new.parent_id)) >= MAX_CHILDREN:
+            if len(self.db.all("made_by", job_id=maker)) >= MAX_CHILDREN:
                 raise BadArgument("job.too_many_children", limit=MAX_CHILDREN)
         if new.task_id is not None:
             if self.db.one("task", task_id=new.task_id) is None:
@@ -91,21 +91,27 @@ class JobsPart(StoreBase):
         )
         return new.new_task_id, depth
 
+    def _maker_here(self, new: NewJob) -> str | None:
+        """The job that makes a task beside its own; None if nobody did, or a job of another workspace."""
+        found = None if new.spawned_by is None else self.db.one("job", job_id=new.spawned_by)
+        return None if found is None else new.spawned_by
+
     def claim(
         self,
         owner: Owner,
         now: float,
         lease_s: float,
         only: str | None = None,
-        full: Sequence[Wish] = (),
+        full: Callable[[Sequence[Wish]], Sequence[Wish]] | None = None,
     ) -> Job | None:
         """Take the oldest queued job under a lease, or None. Starts its next run. An idle look at the queue
-        takes no lock. ``only`` takes nothing but that job and its children; jobs that want a worker as in
-        ``full`` are left.
+        takes no lock. ``only`` takes nothing but that job and its children; ``full`` tells which of the
+        queued jobs' wishes must wait, and is asked in the same transaction.
         """
         if self.db.one("anything_queued", now=now) is None:
             return None
         with self.db.tx():
+            waiting = full(self.wishes(now)) if full is not None else ()
             row = self.db.one(
                 "claim",
                 owner=owner.token,
@@ -114,7 +120,7 @@ class JobsPart(StoreBase):
                 boot=owner.boot,
                 lease_until=now + lease_s,
                 only=only,
-                full=json.dumps([[wish.model, int(wish.child), wish.had] for wish in full]),
+                full=json.dumps([[wish.model, int(wish.child), wish.had] for wish in waiting]),
                 now=now,
             )
             if row is None:

@@ -139,12 +139,15 @@ class JournalPart(StoreBase):
         rows = self.db.all("snapshot_paths", job_id=job_id)
         return [row["path"] for row in rows if not is_generated(row["path"])]
 
-    def note_changes(self, job_id: str, changes: Sequence[FileChange], now: float) -> None:
-        """Keep what a job's commands changed. It needs no lease: commands may end after it is gone, and the
-        first state before a change stays whoever notes a later one.
+    def note_changes(
+        self, job_id: str, changes: Sequence[FileChange], now: float, since: float | None = None
+    ) -> None:
+        """Keep what a job's commands changed since ``since`` (None: just now). It needs no lease: commands
+        may end after it is gone, and the first state before a change stays whoever notes a later one. What
+        was put back before ``since`` begins anew.
         """
         with self.db.tx():
-            self._snapshots(job_id, changes, now)
+            self._snapshots(job_id, changes, now, since)
 
     def mark_reverted(
         self, job_id: str, paths: Sequence[str], now: float, told: Mapping[str, object]
@@ -259,7 +262,9 @@ class JournalPart(StoreBase):
             self._count(lease.job_id, turn, usage, counters)
             self._events(lease.job_id, now, events)
 
-    def _snapshots(self, job_id: str, changes: Sequence[FileChange], now: float) -> None:
+    def _snapshots(
+        self, job_id: str, changes: Sequence[FileChange], now: float, since: float | None = None
+    ) -> None:
         for change in changes:
             self.db.run(
                 "insert_snapshot",
@@ -272,6 +277,7 @@ class JournalPart(StoreBase):
                 after_mode=_mode_after(change),
                 why=change.why,
                 now=now,
+                since=now if since is None else since,
             )
 
     def read_marks(self, job_id: str, conversation: int) -> dict[str, str]:

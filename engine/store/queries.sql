@@ -179,9 +179,9 @@ UPDATE requests SET used_at = :now WHERE request_id = :request_id AND used_at IS
 INSERT INTO snapshots (job_id, path, before, mode, before_hash, after_hash, after_mode, why, at)
 VALUES (:job_id, :path, :before, :mode, :before_hash, :after_hash, :after_mode, :why, :now)
 ON CONFLICT (job_id, path) DO UPDATE SET
-  before      = iif(reverted_at IS NULL, before, :before),
-  mode        = iif(reverted_at IS NULL, mode, :mode),
-  before_hash = iif(reverted_at IS NULL, before_hash, :before_hash),
+  before      = iif(reverted_at < :since, :before, before),
+  mode        = iif(reverted_at < :since, :mode, mode),
+  before_hash = iif(reverted_at < :since, :before_hash, before_hash),
   why         = CASE WHEN reverted_at IS NOT NULL THEN :why
                      WHEN why <> '' THEN why
                      WHEN :before_hash IS NOT after_hash AND :after_hash IS NOT after_hash THEN 'unsure'
@@ -199,7 +199,7 @@ WHERE job_id = :job_id AND reverted_at IS NULL AND before_hash IS NOT 'dir' AND 
 
 -- name: changed_by_others
 SELECT path, before_hash, after_hash, reverted_at FROM snapshots
-WHERE job_id <> :job_id AND (at >= :since OR reverted_at >= :since);
+WHERE (job_id <> :job_id AND at >= :since) OR reverted_at >= :since;
 
 -- name: snapshot_prints
 SELECT DISTINCT before_hash FROM snapshots WHERE before_hash IS NOT NULL AND before IS NULL;
@@ -279,6 +279,10 @@ UPDATE requests SET made = :made, used_at = coalesce(used_at, :now) WHERE reques
 
 -- name: children
 SELECT job_id, status FROM jobs WHERE parent_id = :job_id ORDER BY created_at, job_id;
+
+-- name: made_by
+SELECT job_id FROM jobs WHERE parent_id = :job_id
+UNION SELECT job_id FROM jobs WHERE spawned_by = :job_id;
 
 -- name: close_requests
 UPDATE requests SET decision = :decision, by = :by, settled_at = :now, text = :text WHERE job_id = :job_id AND decision IS NULL;

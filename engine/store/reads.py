@@ -204,8 +204,8 @@ class ReadsPart(StoreBase):
         ]
 
     def changed_by_others(self, job_id: str, since: float) -> dict[str, set[str | None]]:
-        """What other jobs have left at paths since a moment, or what was put back there: fingerprints by
-        path.
+        """What other jobs have left at paths since a moment, or what was put back there (also of this job):
+        fingerprints by path.
         """
         found: dict[str, set[str | None]] = {}
         for row in self.db.all("changed_by_others", job_id=job_id, since=since):

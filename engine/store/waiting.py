@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from engine.core.jobs import Counters, JobStatus
-from engine.core.model_choice import Wish
 from engine.core.records import Lease
 from engine.store.base import StoreBase
 from engine.store.rows import dump
@@ -11,11 +10,6 @@ from engine.store.rows import dump
 
 class WaitingPart(StoreBase):
     """Which worker a job has, and when it may be claimed."""
-
-    def wishes(self, now: float) -> list[Wish]:
-        """What the queued jobs that are due want of a worker, each wish once."""
-        rows = self.db.all("wishes", now=now)
-        return [Wish(row["model"], bool(row["child"]), row["worker"]) for row in rows]
 
     def set_worker(self, lease: Lease, worker: str, now: float) -> None:
         """Note the model worker that a job keeps. Raises ``LeaseLost``."""

@@ -84,7 +84,8 @@ async def _question(ctx: ToolContext, question: str, options: list[str] | None) 
     key = f"question:{ctx.call_id}"
     if (decided := await ctx.decided(key)) is not None:
         answer = await asyncio.to_thread(in_full, decided.text, ctx.budget, ctx.texts)
-        return ToolResult(ctx.texts("result.answered", answer=answer), brief="answered", closes=True)
+        text = ctx.texts("result.answered", answer=answer)
+        return ToolResult(text, brief="answered", closes=True, heard=True)
     match ctx.ask():
         case AskVerdict.PARK:
             request = RequestDraft(key=key, title=question, options=_distinct(options or ()))

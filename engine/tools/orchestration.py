@@ -70,7 +70,8 @@ async def _wait(ctx: ToolContext, args: WaitArgs, prepared: Prepared) -> Outcome
         return error(say(ctx, "result.no_children"))
     assert ctx.texts is not None
     lines = child_lines(children, ctx.budget, ctx.texts)
-    return ToolResult("\n".join(f"- {line}" for line in lines), brief=f"{len(lines)} subtasks ended")
+    text = "\n".join(f"- {line}" for line in lines)
+    return ToolResult(text, brief=f"{len(lines)} subtasks ended", closes=True)
 
 
 # --- tasks of their own -----------------------------------------------------------------------------

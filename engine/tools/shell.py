@@ -186,7 +186,7 @@ def _run_bash(registry: ShellRegistry) -> Run:
         unsaved = await ctx.documents.dirty()
         cwd = (await asyncio.to_thread(_folder, ctx, args.cwd)).path
         if args.background:
-            return await _run_in_background(registry, ctx, args, cwd)
+            return await _run_in_background(registry, ctx, args, cwd, list(unsaved))
         command = await _start(registry, ctx, args, cwd)
         running = registry.of(ctx.job_id).foreground
         running.add(command)
@@ -239,7 +239,7 @@ def _unsaved(ctx: ToolContext, paths: list[Path]) -> str:
     listed, cut = fit_head(", ".join(names), _FOR_NAMES)
     more = f" and {len(inside) - len(names)} more" if len(inside) > len(names) else ""
     return (
-        f"Not saved in the editor, so the command saw the older text on disk: {listed}{'…' * bool(cut)}{more}"
+        f"Not saved in the editor, so a command sees the older text on disk: {listed}{'…' * bool(cut)}{more}"
         if names
         else ""
     )
@@ -269,7 +269,7 @@ def _where(ctx: ToolContext, log: OutputLog) -> str:
 
 
 async def _run_in_background(
-    registry: ShellRegistry, ctx: ToolContext, args: BashArgs, cwd: Path
+    registry: ShellRegistry, ctx: ToolContext, args: BashArgs, cwd: Path, unsaved: list[Path]
 ) -> ToolResult:
     commands = registry.of(ctx.job_id)
     if sum(one.command.status is None for one in commands.background.values()) >= _IN_BACKGROUND:
@@ -282,11 +282,13 @@ async def _run_in_background(
         identifier, title, command, asyncio.create_task(command.ended())
     )
     await command.log_from_now()
-    return ToolResult(
+    text = (
         f"Started in the background as {identifier}. BashOutput returns its output, BashStop ends it; it"
-        f" ends with the job.",
-        brief=f"{identifier} started",
+        f" ends with the job."
     )
+    if note := _unsaved(ctx, unsaved):
+        text += f"\n[{note}]"
+    return ToolResult(text, brief=f"{identifier} started")
 
 
 async def _prepare_output(ctx: ToolContext, args: IdArgs) -> Prepared | ToolResult:

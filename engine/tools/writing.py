@@ -93,8 +93,12 @@ def _plan_write(ctx: ToolContext, target: Target, content: str) -> Prepared | To
     after = target.charset.bom + encoded(target, content)
     if after == target.before.data:
         ctx.read_marks[str(target.place.path)] = bytes_hash(after)
+        name = one_line(target.place.relative)
         return ToolResult(
-            f"`{target.place.relative}` has exactly this content already; nothing was written.", "unchanged"
+            f"`{target.place.relative}` has exactly this content already; nothing was written.",
+            f"{name}: unchanged",
+            brief_key="brief.unchanged",
+            brief_values={"path": name},
         )
     require_read(ctx, target)
     return _prepared("Write", target, content, after)

@@ -14,6 +14,7 @@ from engine.core.errors import BadArgument, IllegalMove, NotFound
 from engine.core.family import Child, child_lines
 from engine.core.jobs import JobStatus
 from engine.core.truncate import estimate_tokens
+from engine.core.views import JobSummary
 from engine.llm.scripted import ScriptReply, call
 from tests.engine.families import PIECES, done, prompt_of, section, spawn, task_of
 from tests.engine.rig import DEADLINE_S, Rig, rig
@@ -308,7 +309,7 @@ async def test_families_are_three_deep_and_twenty_wide_and_say_so(tmp_path: Path
     async with rig(tmp_path, script, pieces=PIECES, max_concurrency=1) as it:
         parent = await it.start("lead", piece="parent")
         end = await it.until_rest(parent)
-        assert len(await children_of(it, parent)) == 20 and "may have 20 subtasks" in (end.result or "")
+        assert len(await children_of(it, parent)) == 20 and "may start 20 tasks" in (end.result or "")
 
     deep = tmp_path / "deep"
     deep.mkdir()
@@ -319,6 +320,27 @@ async def test_families_are_three_deep_and_twenty_wide_and_say_so(tmp_path: Path
         for job in await it.client.list_jobs():
             names[job.title] += 1
         assert names["level 4"] == 0
+
+
+async def test_tasks_that_start_tasks_beside_them_come_to_an_end(tmp_path: Path) -> None:
+    """Nobody is asked about them, so a piece that starts itself again and again must not fill the queue."""
+
+    def script(request: Any) -> ScriptReply:
+        if request.results("SpinOffTask"):
+            return done(request.last_result("SpinOffTask"))
+        again = [("SpinOffTask", {"instruction": f"again {n}", "piece": "parent"}) for n in range(2)]
+        return ScriptReply(calls=tuple(again))
+
+    async with rig(tmp_path, script, pieces=PIECES) as it:
+        await it.start("begin", piece="parent")
+        jobs: list[JobSummary] = []
+        async with asyncio.timeout(8):
+            while not jobs or any(job.status != "succeeded" for job in jobs):
+                await asyncio.sleep(0.02)
+                jobs = await it.client.list_jobs()
+        assert len(jobs) == 1 + 2 + 4 + 8
+        said = [(await it.client.show(job.job_id)).result or "" for job in jobs]
+        assert sum("may be nested 3 deep" in text for text in said) == 8
 
 
 async def test_cancelling_a_parent_cancels_children_that_run_and_those_that_wait(tmp_path: Path) -> None:

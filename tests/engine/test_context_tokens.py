@@ -16,6 +16,7 @@ from engine.llm.tokens import TokenCounter
 from tests.engine.filling import (
     DONE,
     ENGLISH,
+    EXHAUSTED,
     FORCE,
     JAPANESE,
     LIMIT,
@@ -63,11 +64,12 @@ async def test_once_the_server_has_reported_the_estimate_is_within_ten_percent(
 
 
 @pytest.mark.fault("A: usage that cannot be trusted")
+@pytest.mark.parametrize("usage", ["none", "zero"])
 async def test_where_nothing_is_ever_reported_the_third_iteration_is_the_first_that_counts(
-    tmp_path: Path,
+    tmp_path: Path, usage: str
 ) -> None:
     work = [call("Read", file_path=f"{number}.txt") for number in range(12)]
-    options = server(usage="none", context=131_072)
+    options = server(usage=usage, context=131_072)
     async with rig(tmp_path, full(work), pieces={"full": piece()}, server=options) as it:
         await configure(it, context_tokens=14_000)
         files(it, ENGLISH * 90)
@@ -77,7 +79,7 @@ async def test_where_nothing_is_ever_reported_the_third_iteration_is_the_first_t
         opening = true_tokens(it.bodies()[0])
         events = await it.client.events(job)
     assert opening < 9_000
-    assert end.status == "succeeded" and [action for action, _ in told][:3] == [WARN, PROMPT, FORCE]
+    assert end.status == "succeeded" and [action for action, _ in told] == [WARN, PROMPT, FORCE]
     kinds = [event["kind"] for event in events]
     assert kinds[: kinds.index("context")].count("usage") >= 3
 
@@ -131,7 +133,7 @@ async def test_the_smaller_of_the_configured_and_the_servers_limit_counts(tmp_pa
             assert (await run(it))[1] == told
 
 
-@pytest.mark.fault("A: usage that cannot be trusted", neighbour=True)
+@pytest.mark.fault("A: usage that cannot be trusted")
 async def test_a_server_that_cuts_prompts_without_a_word_is_noticed(tmp_path: Path) -> None:
     work = [call("Read", file_path=f"{number}.txt") for number in range(12)]
     options = server(cuts=True, tells_context=False, context=9_000)
@@ -141,6 +143,7 @@ async def test_a_server_that_cuts_prompts_without_a_word_is_noticed(tmp_path: Pa
         end = await it.until_rest(job)
         told, bodies = await pressure(it, job), it.bodies()
     assert true_tokens(bodies[0]) < 9_000
-    assert end.status == "succeeded" and (FORCE in [action for action, _ in told])
+    fired = [action for action, _ in told]
+    assert end.status == "succeeded" and fired == [WARN, PROMPT, FORCE, EXHAUSTED], "each once"
     longest = max(true_tokens(body) for body in bodies)
     assert longest < 2.5 * 9_000, "long before the 32,768 tokens that were assumed"

@@ -269,7 +269,9 @@ async def test_the_answer_is_read_before_the_calls_that_stood_behind_the_questio
         await it.until(job, lambda d: d.status == "succeeded")
         results = list(answers(it.bodies()[-1]["messages"]).values())
         assert results[0] == "The person answered: No!"
-        assert results[1].startswith("Not run: this call was made before you had read the person's answer.")
+        assert results[1].startswith(
+            "Not run: this call was made before you had read the result of complete."
+        )
         assert not (it.workspace / "b.txt").exists()
 
 

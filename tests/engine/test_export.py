@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import engine.export
+from engine.config import ModelSettings, WorkerSettings
 from engine.core.errors import BadArgument, NotFound
 from engine.core.export import MOST_DIFF, MOST_DIFFS, Export, exported_changes
 from engine.core.views import FileChanged, to_wire
@@ -86,6 +87,23 @@ async def test_no_key_and_nothing_invisible_is_in_the_text(tmp_path: Path) -> No
         assert KEY not in text and "[redacted]" in text
         assert "\u202e" not in text and "\\u202e" in text
         assert "\u200b" not in text and "\\u200b" in text
+
+
+async def test_a_key_of_any_worker_is_masked_and_so_is_one_that_a_diff_would_cut_in_two(
+    tmp_path: Path,
+) -> None:
+    def model(request: ScriptRequest) -> ScriptReply:
+        if request.results("Write"):
+            return call("complete", status="success", result=f"It is {KEY}.")
+        return call("Write", file_path="a.txt", content=f"{'x' * (MOST_DIFF - 25)} {KEY}\n")
+
+    async with rig(tmp_path, model, pieces={"spawner": SPAWNER}) as it:
+        job = await it.start("write it", piece="spawner")
+        await it.until(job, lambda d: d.status == "succeeded")
+        other = WorkerSettings("other", ModelSettings(endpoint="http://127.0.0.1:1/v1", api_key=KEY))
+        it.client.config = replace(it.client.config, workers=(other,))
+        text = await exported(it, job)
+        assert KEY[:6] not in text and "xxx [reda" in text
 
 
 async def test_children_are_told_by_reference(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from engine.llm.scripted import Queue, ScriptReply, call, say
 from engine.ports import ToolContext
 from engine.service import Extras
 from engine.toolbox import resolve_name
+from tests.engine.families import PARENT, PIECES, spawn, task_of
 from tests.engine.odd import BASH, DONE, ODD_PIECE, NoArgs, odd_tool, tool_messages
 from tests.engine.rig import Rig, rig
 from tests.engine.test_approvals import ONE
@@ -196,6 +197,16 @@ async def test_arguments_that_stay_broken_end_with_a_reason_after_a_few_turns(tm
 
 
 @pytest.mark.fault("A: malformed arguments poison the history", neighbour=True)
+async def test_another_tool_each_time_does_not_make_broken_arguments_endless(tmp_path: Path) -> None:
+    def script(request: Any) -> ScriptReply:
+        return raw({"tool_calls": [entry(("Write", "Edit", "Read")[request.turn % 3], BROKEN)]})
+
+    async with rig(tmp_path, script, pieces={"one": ONE}) as it:
+        end = await ended(it)
+        assert (end.status, end.reason) == ("aborted", "repeated_calls") and len(it.server.requests) == 4
+
+
+@pytest.mark.fault("A: malformed arguments poison the history", neighbour=True)
 @pytest.mark.parametrize("broken", ['{"n": 1, ', '["n"]', "[" * 5000, '{"n": NaN}', '{"n":1}{"n":2}'])
 async def test_a_broken_call_is_still_broken_after_a_park_and_a_restart(tmp_path: Path, broken: str) -> None:
     ran: list[int] = []
@@ -253,8 +264,9 @@ async def test_three_replies_with_invented_tools_end_with_the_reason(tmp_path: P
 
 
 @pytest.mark.fault("A: unknown or decorated tool names")
-async def test_a_decorated_name_is_judged_as_the_tool_it_means(tmp_path: Path) -> None:
-    reply = raw({"tool_calls": [entry("functions.write", '{"file_path":"a","content":"x"}')]})
+@pytest.mark.parametrize("name", ["functions.write", "WriteWrite", "WRITE<|channel|>commentary"])
+async def test_a_decorated_name_is_judged_as_the_tool_it_means(tmp_path: Path, name: str) -> None:
+    reply = raw({"tool_calls": [entry(name, '{"file_path":"a","content":"x"}')]})
     async with rig(tmp_path, then_done(reply), **ASKS) as it:
         job = await it.start(piece="one")
         request = await it.open_request(job)
@@ -310,31 +322,77 @@ async def test_calls_before_the_hop_run_and_those_after_it_do_not(tmp_path: Path
         assert end.status == "succeeded", end.result
         assert [movement.name for movement in end.movements] == ["work", "verify"]
         assert (it.workspace / "f").read_text() == "two\n" and not (it.workspace / "late").exists()
+        _, edited, _, late = tool_messages(it)
+        assert "Changed f" in edited and late == NOT_RUN.format("transition")
+
+
+NOT_RUN = "Not run: the movement ended with {} before this call."
 
 
 @pytest.mark.fault("A: transition called together with other tools")
 @pytest.mark.parametrize(
-    ("targets", "visited"),
+    ("targets", "visited", "answers"),
     [
-        (("verify", "report"), ["work", "verify"]),
-        (("nowhere", "report"), ["work", "report"]),
-        (("COMPLETE", "verify"), ["work", "verify"]),
+        (("verify", "report"), ["work", "verify"], ("ok", NOT_RUN.format("transition"))),
+        (("nowhere", "report"), ["work", "report"], ("Valid: verify, report", "ok")),
+        (("COMPLETE", "verify"), ["work", "verify"], ("call `complete`", "ok")),
     ],
 )
 async def test_of_two_hops_the_first_that_is_valid_wins(
-    tmp_path: Path, targets: tuple[str, str], visited: list[str]
+    tmp_path: Path, targets: tuple[str, str], visited: list[str], answers: tuple[str, str]
 ) -> None:
     script = first_then_done(*map(hop, targets))
     async with rig(tmp_path, script, pieces={"two": TWO}) as it:
         end = await ended(it, "two")
         assert [movement.name for movement in end.movements] == visited and end.status == "succeeded"
+        told = tool_messages(it)
+        assert len(told) == 2 and all(text in said for text, said in zip(answers, told, strict=True)), told
 
 
 @pytest.mark.fault("A: transition called together with other tools")
 async def test_nothing_after_complete_runs(tmp_path: Path) -> None:
-    async with rig(tmp_path, [ScriptReply(calls=(COMPLETE, WRITE))], pieces={"one": ONE}) as it:
+    async with rig(tmp_path, [ScriptReply(calls=(COMPLETE, EDIT, WRITE))], pieces={"one": ONE}) as it:
+        (it.workspace / "f").write_text("one\n")
         assert (await ended(it)).status == "succeeded"
         assert not (it.workspace / "late").exists() and len(it.server.requests) == 1
+        assert (it.workspace / "f").read_text() == "one\n"
+
+
+@pytest.mark.fault("A: transition called together with other tools")
+@pytest.mark.parametrize("kept", ["resume: rebuild", "conversation: continue\nresume: continue"])
+async def test_nothing_after_a_wait_for_subtasks_runs(tmp_path: Path, kept: str) -> None:
+    """Neither before the results are there, nor after: it was written without them."""
+
+    def script(request: Any) -> ScriptReply:
+        if task_of(request) != "lead" or request.contains("succeeded"):
+            return DONE
+        return (
+            ScriptReply(calls=(("WaitSubTask", {}), EDIT)) if request.results("SpawnSubTask") else spawn("a")
+        )
+
+    parent = PARENT.replace("initial_movement", f"{kept}\ninitial_movement")
+    async with rig(tmp_path, script, pieces={**PIECES, "parent": parent}) as it:
+        (it.workspace / "f").write_text("one\n")
+        job = await it.start("lead", piece="parent")
+        await it.until(job, lambda detail: detail.status == "succeeded")
+        assert (it.workspace / "f").read_text() == "one\n"
+        if "conversation" in kept:
+            _, results, late = tool_messages(it)
+            assert "succeeded" in results and "before you had read the result of WaitSubTask" in late
+
+
+@pytest.mark.fault("A: transition called together with other tools", neighbour=True)
+async def test_waiting_again_and_again_for_what_has_ended_is_still_a_repetition(tmp_path: Path) -> None:
+    def script(request: Any) -> ScriptReply:
+        if task_of(request) != "lead":
+            return DONE
+        ready = request.contains("Results of subtasks") or request.results("SpawnSubTask")
+        return call("WaitSubTask") if ready else spawn("a")
+
+    async with rig(tmp_path, script, pieces=PIECES) as it:
+        job = await it.start("lead", piece="parent")
+        end = await it.until(job, lambda detail: detail.status in ("aborted", "succeeded", "failed"))
+        assert (end.status, end.reason) == ("aborted", "repeated_calls")
 
 
 async def _park(ctx: ToolContext, args: NoArgs, prepared: Prepared) -> Outcome:
@@ -470,6 +528,15 @@ async def test_a_call_runs_whatever_the_finish_reason(tmp_path: Path, finish: st
 
 
 @pytest.mark.fault("A: finish says stop, but there are tool calls", neighbour=True)
+@pytest.mark.parametrize("finish", ["function_call", "eos", "", "end_turn", 0])
+async def test_a_call_runs_after_a_finish_that_nobody_knows(tmp_path: Path, finish: Any) -> None:
+    reply = raw({"tool_calls": [entry("Write", WHOLE)]}, finish=finish)
+    async with rig(tmp_path, then_done(reply), pieces={"one": ONE}) as it:
+        assert (await ended(it)).status == "succeeded"
+        assert (it.workspace / "README.md").exists()
+
+
+@pytest.mark.fault("A: finish says stop, but there are tool calls")
 async def test_a_finish_of_calls_without_calls_is_a_text(tmp_path: Path) -> None:
     reply = raw({"content": "Now I look.", "tool_calls": []}, finish="tool_calls")
     async with rig(tmp_path, then_done(reply), pieces={"one": ONE}) as it:

@@ -380,3 +380,20 @@ async def test_a_job_given_back_in_the_evening_asks_the_next_morning(tmp_path: P
         assert (await it.until_rest(fresh)).status == "succeeded", "what never began was submitted to begin"
         await it.client.decide(request.request_id, "allow")
         assert (await it.until_rest(job)).status == "succeeded"
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+async def test_an_engine_that_stops_right_after_a_claim_gives_the_job_back(
+    tmp_path: Path, slots: int
+) -> None:
+    async with rig(tmp_path, lambda request: DONE, start_engine=False, max_concurrency=slots) as it:
+        jobs = [await it.start(piece="general") for _ in range(10)]
+        for _ in range(8):
+            await it.engine()
+            while not (counts := await it.client.counts()).get("running") and counts.get("queued"):
+                pass
+            await it.stop()
+            assert not (await it.client.counts()).get("running"), "left running by an engine that is gone"
+        await it.engine()
+        for job in jobs:
+            await it.until(job, lambda d: d.status == "succeeded")

@@ -234,6 +234,35 @@ async def test_a_parked_job_can_be_put_back_and_what_it_does_then_again(tmp_path
         assert {**tree_of(it.workspace), "run.sh": None} == {**before, "run.sh": None}
 
 
+async def test_a_command_that_runs_on_through_a_revert_claims_nothing_put_back(
+    tmp_path: Path,
+) -> None:
+    """Else a second revert would bring back what the first one put away."""
+    go, gone = tmp_path / "go", tmp_path / "gone"
+    waits = f"until [ -e {go} ]; do sleep 0.02; done; echo 3 > src/a.py; touch {gone}; sleep 60"
+
+    def script(request: Any) -> Any:
+        if request.contains("reddish"):
+            return DONE
+        steps = [bash(waits, background=True), bash("echo 2 > src/a.py; rm run.sh; mkdir m; echo m > m/m")]
+        return [*acting(steps)[:2], ASK][len(request.results("Bash"))]
+
+    async with rig(tmp_path, script, **OFF) as it:
+        a_project(it.workspace)
+        before = tree_of(it.workspace)
+        job = await play(it)
+        assert (await it.client.revert(job)).kept == [] and tree_of(it.workspace) == before
+        go.touch()
+        async with asyncio.timeout(5):
+            while not gone.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await it.client.answer(job, "reddish")
+        await it.until(job, lambda detail: detail.status == "succeeded")
+        [changed] = await it.client.changes(job)
+        assert (changed.path, changed.before, changed.after) == ("src/a.py", "one\n", "3\n")
+        assert (await it.client.revert(job)).reverted == ["src/a.py"] and tree_of(it.workspace) == before
+
+
 async def test_of_two_jobs_on_one_file_only_the_last_can_be_put_back_first(tmp_path: Path) -> None:
     def script(request: Any) -> Any:
         name = "one" if "first" in request.last_user else "two"

@@ -397,7 +397,9 @@ def catalogue(language: str) -> dict[str, str]:
 
 
 def test_every_key_has_a_sentence_in_both_languages_with_the_same_values() -> None:
-    source = "".join(path.read_text("utf-8") for path in (MESSAGES.parent / "llm").glob("*.py"))
+    engine = MESSAGES.parent
+    files = [engine / "endpoint.py", *(engine / "llm").glob("*.py")]
+    source = "".join(path.read_text("utf-8") for path in files)
     used = set(re.findall(r'"(model\.[a-z_]+)"', source)) | {"model.context_overflow"}
     english, japanese = catalogue("en"), catalogue("ja")
     assert used == set(english) == set(japanese)

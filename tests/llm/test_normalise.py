@@ -269,15 +269,24 @@ def test_what_comes_empty_changes_nothing_of_what_came_before() -> None:
 
 @pytest.mark.fault("A: arguments is an object, id and type absent")
 @pytest.mark.parametrize(
-    "given", [{"pattern": "*.py"}, '{"pattern":"*.py"}', json.dumps('{"pattern":"*.py"}')]
+    ("given", "meant"),
+    [
+        ({"pattern": "*.py"}, '{"pattern":"*.py"}'),
+        ('{"pattern":"*.py"}', '{"pattern":"*.py"}'),
+        (json.dumps('{"pattern":"*.py"}'), '{"pattern":"*.py"}'),
+        (None, "{}"),
+        ("", "{}"),
+    ],
 )
-def test_a_body_with_arguments_in_any_form_gives_one_call_whose_history_is_a_text(given: Any) -> None:
+def test_a_body_with_arguments_in_any_form_gives_one_call_whose_history_is_a_text(
+    given: Any, meant: str
+) -> None:
     _, reply = read(
         body({"content": None, "tool_calls": [{"function": {"name": "Glob", "arguments": given}}]})
     )
     (sent,) = json.loads(encode_assistant(reply))["tool_calls"]
-    assert calls(reply) == [("made1", "Glob", {"pattern": "*.py"})]
-    assert (sent["type"], sent["function"]["arguments"]) == ("function", '{"pattern":"*.py"}')
+    assert calls(reply) == [("made1", "Glob", json.loads(meant))]
+    assert (sent["type"], sent["function"]["arguments"]) == ("function", meant)
 
 
 @pytest.mark.fault("A: finish says stop, but there are tool calls")

@@ -292,7 +292,8 @@ async def test_unsaved_text_is_what_the_model_reads_and_what_it_may_not_overwrit
             await it.changed(job, "succeeded")
             read, edited = (await it.command("task.show", jobId=job))["result"].split(" | ")
             assert "unsaved" in read and "on disk" not in read.replace("not on disk", "")
-            assert "unsaved" in edited or "open" in edited
+            assert "has unsaved changes in the editor" in edited and "Changed a.txt" not in edited
+            assert it.client.received("workspace/applyEdit") == []
     assert path.read_text() == "on disk\n"
 
 

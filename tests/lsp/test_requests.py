@@ -370,6 +370,32 @@ async def test_a_client_that_promised_too_much_is_asked_the_plain_way(shop: Plac
             await it.changed(ids["jobId"], "succeeded")
 
 
+def writer(request: ScriptRequest) -> ScriptReply:
+    """Edits a file, then ends."""
+    if not request.results("Edit"):
+        return call("Edit", file_path="a.txt", old_string="one", new_string="two")
+    return call("complete", status="success", result="done")
+
+
+@pytest.mark.fault("C: diff closed without a decision")
+async def test_a_diff_that_was_put_away_is_neither_allowed_nor_denied_and_comes_again(shop: Place) -> None:
+    (shop.workspace / "a.txt").write_text("one\n")
+    with serve_in_thread(writer) as model:
+        shop.endpoint = model.base_url
+        async with editor(shop) as it:
+            job = (await it.start(piece="one", mode="ask"))["jobId"]
+            it.choose(await it.question(), None)
+            await it.command("status")
+            detail = await it.command("task.show", jobId=job)
+            assert (detail["status"], len(detail["openRequests"])) == ("waiting_human", 1)
+            assert await it.client.shut_down(within=5.0) == 0
+        assert (shop.workspace / "a.txt").read_text() == "one\n" and len(model.bodies()) == 1
+        async with editor(shop) as it:
+            it.choose(await it.question(), "Allow once")
+            await it.changed(job, "succeeded")
+    assert (shop.workspace / "a.txt").read_text() == "two\n"
+
+
 @pytest.mark.fault("C: diff closed without a decision")
 async def test_an_unanswered_prompt_does_not_hold_up_the_end_of_the_server(shop: Place) -> None:
     with serve_in_thread(asker) as model:

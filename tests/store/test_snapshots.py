@@ -80,6 +80,17 @@ def test_what_was_put_back_begins_anew_with_the_next_change(store: Store) -> Non
     assert store.changed_files(job) == ["f"]
 
 
+def test_what_was_put_back_while_a_command_went_on_keeps_its_first_before(store: Store) -> None:
+    """The command's look from before the revert (at 2.5) is older than what is there now."""
+    job = a_job(store)
+    store.note_changes(job, [change(A, B)], 2.0)
+    store.mark_reverted(job, ["f"], 3.0, {})
+    assert store.changed_by_others(job, 2.5) == {"f": {A}}
+    store.note_changes(job, [change(B, C)], 4.0, since=2.5)
+    [row] = store.snapshots(job)
+    assert (row.before_hash, row.after_hash, row.why, row.reverted) == (A, C, "", False)
+
+
 def test_what_other_jobs_left_since_is_told_by_path(store: Store) -> None:
     mine, theirs = a_job(store), a_job(store)
     store.note_changes(theirs, [change(A, B)], 2.0)

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import sqlite3
 import tempfile
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -200,6 +201,13 @@ def test_families_are_bounded(store: Store) -> None:
         _, job = store.submit(new(parent_id=job), 2.0)
     with pytest.raises(EngineError, match="too_deep"):
         store.submit(new(parent_id=job), 3.0)
+    with pytest.raises(EngineError, match="too_deep"):
+        store.submit(new(spawned_by=job, spawn_key="beside"), 3.0)
+    _, top = store.submit(new(), 4.0)
+    for number in range(20):
+        store.submit(new(parent_id=[top, None][number % 2], spawned_by=top, spawn_key=f"k{number}"), 5.0)
+    with pytest.raises(EngineError, match="too_many_children"):
+        store.submit(new(spawned_by=top, spawn_key="one more"), 6.0)
 
 
 def test_childrens_requests_show_on_the_parent(store: Store) -> None:
@@ -237,7 +245,10 @@ def test_jobs_that_want_a_full_worker_are_left_in_their_place(store: Store) -> N
     store.set_worker(kept, "w1", 5.0)
     store.requeue(kept, 6.0)
     assert Wish("big", had="w1") in store.wishes(7.0)
-    full = [Wish("big", had="w1"), Wish()]
+
+    def full(wishes: Sequence[Wish]) -> list[Wish]:
+        return [wish for wish in wishes if wish in (Wish("big", had="w1"), Wish())]
+
     first = store.claim(OWNER, 8.0, 30.0, None, full)
     assert first is not None and first.job_id == child
     assert store.claim(OWNER, 8.0, 30.0, None, full) is None

@@ -346,6 +346,33 @@ async def test_a_secret_is_refused_by_every_file_tool_with_the_rule_and_the_mend
     assert path.read_text() == "KEY=hunter2\n"
 
 
+@pytest.mark.fault("C: ignore rules differ per tool")
+async def test_a_mention_of_a_secret_names_it_and_opens_nothing(tmp_path: Path) -> None:
+    def script(request: ScriptRequest) -> ScriptReply:
+        if not request.results("Read"):
+            return call("Read", file_path=".env")
+        return call("complete", status="success", result=request.last_result("Read"))
+
+    async with rig(tmp_path, script, pieces={"one": PIECE}) as it:
+        (it.workspace / ".gitignore").write_text(".env\n")
+        (it.workspace / ".env").write_text("KEY=hunter2\n")
+        end = await it.until_rest(await it.start("Look into @.env", piece="one"))
+        assert end.status == "succeeded" and "holds secrets" in (end.result or "")
+        assert b"@.env" in it.server.requests[0] and b"hunter2" not in b"".join(it.server.requests)
+
+
+@pytest.mark.fault("C: ignore rules differ per tool")
+async def test_an_open_file_in_a_folder_that_git_ignores_is_read_as_it_stands_in_the_editor(
+    world: World,
+) -> None:
+    world.write(".gitignore", "build/\n")
+    world.write("build/out.txt", "on disk\n")
+    world.open("build/out.txt", "typed\n")
+    assert (await world.call(READ, file_path="build/out.txt")).text.startswith("    1\ttyped\n")
+    edited = await world.prepare(EDIT, file_path="build/out.txt", old_string="typed", new_string="x")
+    assert isinstance(edited, ToolResult) and "unsaved changes" in edited.text
+
+
 @pytest.mark.fault("C: ignore rules differ per tool", neighbour=True)
 async def test_what_git_ignores_is_left_out_of_searches_but_read_and_edited_by_its_name(world: World) -> None:
     world.write(".gitignore", "build/\n")

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import stat
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -668,6 +669,38 @@ async def test_cancel_ends_a_search_at_once_and_its_thread_soon(
     assert time.monotonic() - started < 2
     assert asyncio.all_tasks() == before
     await until(lambda: not busy())
+
+
+@pytest.fixture
+def forest(tmp_path: Path) -> Iterator[Path]:
+    root = tmp_path / "forest"
+    for folder in range(100):
+        (root / f"d{folder:02}").mkdir(parents=True)
+        for number in range(1000):
+            os.mknod(root / f"d{folder:02}" / f"f{number:03}.txt")
+    os.mknod(root / "d50" / "x-needle")
+    (root / "d51" / "b").symlink_to("..")
+    yield root
+    shutil.rmtree(root)
+
+
+@pytest.mark.slow
+@pytest.mark.fault("C: huge trees")
+async def test_of_a_hundred_thousand_files_one_is_found_and_a_cancel_is_felt_at_once(forest: Path) -> None:
+    world = World(forest)
+    result, count = await ticks_during(world.call(GLOB, pattern="**/x*"))
+    assert result.text == "d50/x-needle" and count > 20
+    late = []
+    for _ in range(3):
+        task = asyncio.create_task(world.call(GLOB, pattern="**/nothing*"))
+        await until(busy)
+        started = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: not busy())
+        late.append(time.monotonic() - started)
+    assert min(late) < 0.2, late
 
 
 async def until(true: Callable[[], bool]) -> None:

@@ -167,10 +167,14 @@ async def test_text_is_utf_8_whatever_the_person_has_set(
     assert (lines[0] == value) is kept
 
 
-async def test_unsaved_buffers_are_named_because_the_command_cannot_see_them(shell: Shell) -> None:
+@pytest.mark.fault("C: unsaved buffer lost")
+@pytest.mark.parametrize("background", [False, True])
+async def test_unsaved_buffers_are_named_because_the_command_cannot_see_them(
+    shell: Shell, background: bool
+) -> None:
     shell.world.open("src/日本.py", "x")
     shell.world.open("saved.py", "x", dirty=False)
-    result = await shell("true")
+    result = await shell("true", background=background)
     assert (
         "Not saved in the editor" in result.text
         and "src/日本.py" in result.text

@@ -159,6 +159,7 @@ async def test_a_hint_leads_to_what_was_left_out(shell: Shell) -> None:
     assert "3000\n" in (await shell(f"wc -l < {name}")).text
 
 
+@pytest.mark.fault("D: megabytes of output")
 @pytest.mark.parametrize("budget", [1000, 60_000])
 async def test_the_budget_holds_with_all_notes(shell: Shell, budget: int) -> None:
     shell.world.budget = budget
@@ -197,6 +198,7 @@ async def test_background_output_is_live_and_each_look_moves_forward(shell: Shel
     assert await said(shell) == "(nothing new)\n[bash-1: exit status 0]"
 
 
+@pytest.mark.fault("D: megabytes of output", neighbour=True)
 async def test_of_much_background_output_each_look_names_the_file_with_all_of_it(shell: Shell) -> None:
     shell.world.budget = 1000
     await shell("seq 1 50000; echo half; seq 50001 100000", background=True)
