@@ -6,8 +6,10 @@ import signal
 
 import pytest
 
-# Started with `&`, a shell leaves SIGINT ignored, and every process that a test starts would inherit that.
+# Started with `&` or `nohup`, a signal is ignored, and every process that a test starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "SIGHUP"):
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ON_CI = os.environ.get("CI", "").lower() in {"true", "1"}
 

@@ -263,6 +263,51 @@ async def test_a_command_that_runs_on_through_a_revert_claims_nothing_put_back(
         assert (await it.client.revert(job)).reverted == ["src/a.py"] and tree_of(it.workspace) == before
 
 
+async def test_a_mode_that_the_person_gave_between_two_commands_stays(tmp_path: Path) -> None:
+    file = tmp_path / "work" / "src" / "a.py"
+
+    def script(request: Any) -> Any:
+        if len(request.results("Bash")) == 1:
+            file.chmod(0o755)
+        return acting([bash("echo j >> src/a.py")] * 2)[len(request.results("Bash"))]
+
+    async with rig(tmp_path, script, **OFF) as it:
+        a_project(it.workspace)
+        done = await it.client.revert(await play(it))
+        assert kept(done) == {"src/a.py": "unsure"}
+        assert file.stat().st_mode & 0o777 == 0o755
+
+
+async def test_a_file_that_two_jobs_changed_at_the_same_time_is_nobodys_to_put_back(tmp_path: Path) -> None:
+    """To put back what the command did would put back what the other job did meanwhile."""
+    go, on = tmp_path / "go", tmp_path / "on"
+    command = f"touch {on}; until [ -e {go} ]; do sleep 0.02; done; echo long >> src/a.py; echo n > n"
+
+    def script(request: Any) -> Any:
+        if not request.contains("the long one"):
+            return acting([("Read", {"file_path": "src/a.py"}), edit("src/a.py", "one", "1")])[request.turn]
+        return DONE if request.results("Bash") else acting([bash(command)])[0]
+
+    async with rig(tmp_path, script, **OFF) as it:
+        a_project(it.workspace)
+        long = asyncio.create_task(play(it, "the long one"))
+        async with asyncio.timeout(5):
+            while not on.exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        short = await play(it, "the short one")
+        go.touch()
+        done = await it.client.revert(await long)
+        assert done.reverted == ["n"] and kept(done) == {"src/a.py": "unsure"}
+        assert kept(await it.client.revert(short)) == {"src/a.py": "changed"}
+        assert (it.workspace / "src" / "a.py").read_text() == "1\nlong\n"
+
+
+async def test_a_file_whose_name_is_no_text_is_reported_and_stays(tmp_path: Path) -> None:
+    async with rig(tmp_path, acting([bash("echo n > n; echo x > $'\\xff'")]), **OFF) as it:
+        done = await it.client.revert(await play(it))
+        assert done.reverted == ["n"] and kept(done) == {"?": "name"}
+
+
 async def test_of_two_jobs_on_one_file_only_the_last_can_be_put_back_first(tmp_path: Path) -> None:
     def script(request: Any) -> Any:
         name = "one" if "first" in request.last_user else "two"

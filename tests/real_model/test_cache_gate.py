@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from engine.config import ModelSettings
 from engine.core.limits import Safety
 from engine.llm.scripted import ByMovement, ScriptReply, ScriptRequest, call
 from tests.engine.rig import Rig, rig
@@ -69,7 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 @asynccontextmanager
 async def engine_on(tmp_path: Path, proxy: Proxy, piece: str, **config: Any) -> AsyncIterator[Rig]:
-    settings = ModelSettings(endpoint=proxy.endpoint, model="smollm2", temperature=0.0)
+    settings = {"endpoint": proxy.endpoint, "model": "smollm2", "temperature": 0.0}
     async with rig(tmp_path, [], pieces={"flow": piece}, llm=settings, **config) as it:
         yield it
 

@@ -85,7 +85,7 @@ def test_what_was_put_back_while_a_command_went_on_keeps_its_first_before(store:
     job = a_job(store)
     store.note_changes(job, [change(A, B)], 2.0)
     store.mark_reverted(job, ["f"], 3.0, {})
-    assert store.changed_by_others(job, 2.5) == {"f": {A}}
+    assert store.put_back_since(job, 2.5) == {"f": A} and store.put_back_since(job, 3.5) == {}
     store.note_changes(job, [change(B, C)], 4.0, since=2.5)
     [row] = store.snapshots(job)
     assert (row.before_hash, row.after_hash, row.why, row.reverted) == (A, C, "", False)

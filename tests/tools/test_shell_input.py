@@ -103,11 +103,16 @@ async def test_ripgrep_without_a_path_searches_the_tree_and_not_its_input(asking
     assert "text.txt" in result.text and not result.is_error
 
 
+@pytest.mark.fault("D: child waits for stdin")
 async def test_an_editor_is_taken_for_one_that_changed_nothing_and_a_pager_for_none(asking: Shell) -> None:
+    """Whatever is configured: here, programs that insist on a terminal."""
     result = await asking(
-        "git commit -q -m two; git commit -q --amend; git rebase -q -i --root; git log --oneline; git log"
+        "PATH=$PWD/fakes:$PATH; git config core.editor vim; git config core.pager less; git config"
+        " sequence.editor vim; git commit -q -m two && git commit -q --amend && git rebase -q -i --root &&"
+        " git log --oneline && git log && git var GIT_EDITOR && git var GIT_PAGER"
     )
-    assert result.text.count("two") == 2 and not result.is_error
+    assert result.text.count("two") == 2 and "no terminal" not in result.text
+    assert result.text.endswith("\ntrue\ncat\n[exit status 0]")
 
 
 async def test_standard_input_is_empty_and_there_is_no_terminal(shell: Shell) -> None:
@@ -115,6 +120,32 @@ async def test_standard_input_is_empty_and_there_is_no_terminal(shell: Shell) ->
         "readlink /proc/self/fd/0; (: < /dev/tty) 2>/dev/null || echo no tty; ps -o tty= -p $$"
     )
     assert result.text.split("\n")[:3] == ["/dev/null", "no tty", "?"]
+
+
+ALONE = """
+import asyncio, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from tests.tools.shells import shell_in
+from tests.tools.world import World
+
+asyncio.run(shell_in(World(Path(sys.argv[2]), timeout_s=5.0))(sys.argv[3]))
+"""
+IN_A_TERMINAL = "import pty, sys; pty.spawn(sys.argv[1:])"
+
+
+@pytest.mark.fault("D: child waits for stdin")
+def test_an_engine_in_a_terminal_lends_neither_it_nor_what_is_typed_there(world: World) -> None:
+    command = "cat > got; (: < /dev/tty) 2>/dev/null && echo a terminal >> got; touch done"
+    engine = [sys.executable, "-c", ALONE, str(ROOT), str(world.root), command]
+    subprocess.run(
+        [sys.executable, "-c", IN_A_TERMINAL, *engine],
+        input=b"typed by the person\n",
+        capture_output=True,
+        timeout=30,
+        check=True,
+    )
+    assert (world.root / "done").exists() and (world.root / "got").read_text() == ""
 
 
 SCRIBBLER = """
