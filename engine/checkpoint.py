@@ -5,8 +5,9 @@ command starts: an engine that dies in between leaves it to the next one, which 
 background commands run, the baseline moves on from look to look until they have ended.
 
 What else happens meanwhile cannot be told from the command's doing, with these exceptions: what another job
-noted as its own, and documents with unsaved changes, in which a person is at work (with background commands,
-every open document). Those are noted as ``unsure`` and never put back.
+noted as its own or a revert put back is not noted; where another job was at work too, and in documents with
+unsaved changes, in which a person is at work (with background commands, every open document), a change is
+noted as ``unsure`` and never put back.
 """
 
 from __future__ import annotations
@@ -177,8 +178,14 @@ class WorkspaceCheckpoints:
         if not found:
             return
         others = await self._db(self._store.changed_by_others, job_id, base.started)
-        found = [one for one in found if _print_after(one) not in others.get(one.path, ())]
-        unsure = base.unsaved | (await self._open_ones(found) if base.lasting else set())
+        back = await self._db(self._store.put_back_since, job_id, base.started)
+        found = [
+            one
+            for one in found
+            if _print_after(one) not in others.get(one.path, ())
+            and not (one.path in back and _print_after(one) == back[one.path])
+        ]
+        unsure = base.unsaved | others.keys() | (await self._open_ones(found) if base.lasting else set())
         if until is not None:
             unsure |= {one.path for one in found if one.after is not None and one.after.touched > until}
         changes = [_change(one, unsure=one.path in unsure) for one in found]

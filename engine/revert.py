@@ -13,7 +13,7 @@ import stat
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from engine.core.manifest import DIR, is_file, is_generated, is_stat, link_target, stat_size
+from engine.core.manifest import DIR, NAME, is_file, is_generated, is_stat, link_target, stat_size
 from engine.core.records import Snapshot
 from engine.core.views import Reverted, RevertKept
 from engine.restoring import (
@@ -137,8 +137,8 @@ def _judge(plan: Plan, row: Snapshot, unsaved: Collection[str]) -> None:
     if row.reverted:
         plan.kept[row.path] = ALREADY
         return
-    if row.path in unsaved:
-        plan.kept[row.path] = UNSAVED
+    if row.path in unsaved or row.why == NAME:  # nobody can look at a path whose name is no text
+        plan.kept[row.path] = NAME if row.why == NAME else UNSAVED
         return
     try:
         as_left = now_at(plan.root, row.path, row.after_hash)
@@ -210,8 +210,6 @@ def _size(plan: Plan, path: str) -> int | None:
 def _in_reach(plan: Plan, row: Snapshot) -> bool:
     """Whether what was there before can be made: nothing, a folder, a link, kept bytes, or only a mode."""
     before = row.before_hash
-    if row.why == "name":
-        return False
     if before in (None, DIR) or link_target(before) is not None or before == row.after_hash:
         return True
     return bytes_before(plan, row) is not None

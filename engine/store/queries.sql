@@ -185,6 +185,7 @@ ON CONFLICT (job_id, path) DO UPDATE SET
   why         = CASE WHEN reverted_at IS NOT NULL THEN :why
                      WHEN why <> '' THEN why
                      WHEN :before_hash IS NOT after_hash AND :after_hash IS NOT after_hash THEN 'unsure'
+                     WHEN :before_hash IS after_hash AND :mode <> after_mode AND :after_mode IS NOT after_mode THEN 'unsure'
                      ELSE why END,
   after_hash = :after_hash, after_mode = :after_mode, at = :now, reverted_at = NULL
 WHERE :why <> 'unsure';
@@ -199,7 +200,10 @@ WHERE job_id = :job_id AND reverted_at IS NULL AND before_hash IS NOT 'dir' AND 
 
 -- name: changed_by_others
 SELECT path, before_hash, after_hash, reverted_at FROM snapshots
-WHERE (job_id <> :job_id AND at >= :since) OR reverted_at >= :since;
+WHERE job_id <> :job_id AND (at >= :since OR reverted_at >= :since);
+
+-- name: put_back_since
+SELECT path, before_hash FROM snapshots WHERE job_id = :job_id AND reverted_at >= :since;
 
 -- name: snapshot_prints
 SELECT DISTINCT before_hash FROM snapshots WHERE before_hash IS NOT NULL AND before IS NULL;

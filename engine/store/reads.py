@@ -204,14 +204,19 @@ class ReadsPart(StoreBase):
         ]
 
     def changed_by_others(self, job_id: str, since: float) -> dict[str, set[str | None]]:
-        """What other jobs have left at paths since a moment, or what was put back there (also of this job):
-        fingerprints by path.
+        """What other jobs have left at paths since a moment, or what was put back there: fingerprints by
+        path.
         """
         found: dict[str, set[str | None]] = {}
         for row in self.db.all("changed_by_others", job_id=job_id, since=since):
             left = row["before_hash"] if row["reverted_at"] is not None else row["after_hash"]
             found.setdefault(row["path"], set()).add(left)
         return found
+
+    def put_back_since(self, job_id: str, since: float) -> dict[str, str | None]:
+        """What of this job was put back since a moment: the fingerprints from before its changes, by path."""
+        rows = self.db.all("put_back_since", job_id=job_id, since=since)
+        return {row["path"]: row["before_hash"] for row in rows}
 
     def snapshot_prints(self) -> set[str]:
         """The fingerprints whose bytes some job's changes refer to."""
