@@ -9,6 +9,8 @@ import pytest
 
 import dev
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 
 PREPARED = """

@@ -16,6 +16,8 @@ import pytest
 
 import maestro_lsp
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DATA = {".sql", ".md", ".toml", ".yaml", ".txt", ".json", ".typed", ".tiktoken"}

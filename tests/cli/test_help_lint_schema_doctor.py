@@ -12,6 +12,8 @@ from engine.llm.scripted import ServerOptions, call, serve_in_thread
 from tests.cli.harness import Cli
 from tests.cli.test_mistakes import FAULTY
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 VERBS = (
     *("run", "jobs", "show", "answer", "decide", "comment", "brief", "cancel", "retry", "resolve", "changes"),

@@ -13,6 +13,8 @@ import pytest
 from engine.llm.scripted import ServerOptions, call, serve_in_thread
 from tests.cli.harness import COMMAND, DEADLINE, Cli, one_sentence
 
+pytestmark = pytest.mark.slow
+
 DONE = call("complete", status="success", result="Done.")
 
 FAULTY = """\

@@ -13,6 +13,8 @@ import pytest
 from engine.llm.scripted import ScriptReply, ScriptRequest, call, say, serve_in_thread
 from tests.cli.harness import Cli, one_sentence
 
+pytestmark = pytest.mark.slow
+
 WRITE = ("Write", {"file_path": "hello.txt", "content": "hi\n"})
 DONE = call("complete", status="success", result="All done: hello.txt is there.")
 

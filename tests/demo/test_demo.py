@@ -20,6 +20,8 @@ import pytest
 
 from maestro_lsp.cli.terminal import width
 
+pytestmark = pytest.mark.slow
+
 DEADLINE_S = 40.0
 DEMO = [sys.executable, "-I", "-m", "maestro_lsp", "demo"]
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from engine.catalog import prompts
 from engine.core.piece import is_verify
 from engine.core.toolnames import BUILTIN_NAMES
@@ -28,6 +30,8 @@ from tests.engine.telling import (
     success,
     told,
 )
+
+pytestmark = pytest.mark.slow
 
 ENGLISH = """\
 name: spelling

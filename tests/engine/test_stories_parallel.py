@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from engine.core.family import Child
 from engine.core.views import JobDetail, Request
 from engine.llm.scripted import ByMovement, ScriptReply, ScriptRequest, call
@@ -28,6 +30,8 @@ from tests.engine.telling import (
     success,
     told,
 )
+
+pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True)

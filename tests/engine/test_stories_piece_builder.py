@@ -34,6 +34,8 @@ from tests.engine.telling import (
     told,
 )
 
+pytestmark = pytest.mark.slow
+
 PIECE = """\
 name: {name}
 description: {description}

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from engine.core.views import JobDetail, Request
 from engine.llm.scripted import ByMovement, ScriptReply, ScriptRequest, call
 from tests.engine.rig import Rig, rig
@@ -33,6 +35,8 @@ from tests.engine.telling import (
     tick,
     told,
 )
+
+pytestmark = pytest.mark.slow
 
 
 @dataclass(frozen=True)

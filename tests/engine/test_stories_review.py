@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from engine.core.views import Request
 from engine.llm.scripted import ByMovement, ScriptReply, ScriptRequest, call
 from tests.engine.rig import rig
@@ -35,6 +37,8 @@ from tests.engine.telling import (
     tick,
     told,
 )
+
+pytestmark = pytest.mark.slow
 
 GUARD = "    if not prices:\n        return 0\n"
 

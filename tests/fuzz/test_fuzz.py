@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from tests.fuzz import __main__ as by_hand
 from tests.fuzz import runner
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", runner.MODULES)
 def test_it_stands_whatever_comes(name: str) -> None:

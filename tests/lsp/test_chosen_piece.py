@@ -7,6 +7,8 @@ import pytest
 from engine.llm.scripted import ScriptReply, ScriptRequest, call, serve_in_thread
 from tests.lsp.driver import Place, editor
 
+pytestmark = pytest.mark.slow
+
 DONE = call("complete", status="success", result="done")
 
 

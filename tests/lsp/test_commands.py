@@ -16,6 +16,8 @@ from tests.lsp.driver import Place, editor
 from tests.lsp.pieces import put_pieces
 from tests.lsp.raw_client import RpcError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def shop(place: Place) -> Place:

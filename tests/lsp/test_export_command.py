@@ -14,6 +14,8 @@ from tests.lsp.driver import Place, editor
 from tests.lsp.pieces import put_pieces
 from tests.lsp.raw_client import RpcError
 
+pytestmark = pytest.mark.slow
+
 NASTY = "a `b` </details> [link](http://x.example) ![p](http://x.example/p.png)\n# heading\n```\n\u202etxt"
 
 

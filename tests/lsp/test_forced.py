@@ -9,6 +9,8 @@ import pytest
 from engine.llm.scripted import ScriptReply, ScriptRequest, call, serve_in_thread
 from tests.lsp.driver import Place, editor
 
+pytestmark = pytest.mark.slow
+
 PIECE = """
 name: full
 description: a movement that fills its context

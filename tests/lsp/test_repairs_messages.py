@@ -13,7 +13,7 @@ from maestro_lsp.ground.framing import MAX_BODY
 from tests.lsp.raw_client import RawClient, RpcError, ServerGone
 from tests.lsp.tiny import POSITION, tiny
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

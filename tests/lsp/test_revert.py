@@ -10,6 +10,8 @@ from engine.llm.scripted import ScriptReply, call, serve_in_thread
 from tests.engine.test_approvals import ONE
 from tests.lsp.driver import Place, editor
 
+pytestmark = pytest.mark.slow
+
 
 def writes(request: Any) -> ScriptReply:
     if request.results("Write"):

@@ -77,6 +77,7 @@ def test_a_tasks_folder_outside_the_workspace_is_a_second_root(world: World, tmp
         resolve(world.root, task, str(tmp_path / "elsewhere2"))
 
 
+@pytest.mark.fault("C: leaving the workspace")
 def test_a_folder_that_became_a_link_is_not_opened(world: World) -> None:
     world.write("sub/a", "inside")
     place = resolve(world.root, world.task, "sub/a")
