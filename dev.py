@@ -99,9 +99,10 @@ TEXTS = {
     "failed": ("FAILED: {names}", "失敗: {names}"),
     "passed": ("All checks passed.", "すべての検査に合格しました。"),
     "slow": (
-        "the fast tests took {seconds:.0f} s, more than {limit}: mark what is slow with @pytest.mark.slow.",
-        "速いテストに {seconds:.0f} 秒かかり、{limit} 秒を超えました。遅いものには @pytest.mark.slow を"
-        "付けてください。",
+        "the fast tests took {seconds:.0f} s, more than {limit}: mark what is slow, or name what is long in"
+        " tests/data/long.txt.",
+        "速いテストに {seconds:.0f} 秒かかり、{limit} 秒を超えました。遅いものには @pytest.mark.slow を付けるか、"
+        "tests/data/long.txt に書いてください。",
     ),
     "unknown": ("unknown command {name}", "{name} というコマンドはありません"),
 }
@@ -260,26 +261,27 @@ def maestro(*arguments: str) -> int:
     return subprocess.run(command, env=environment).returncode
 
 
-QUICK = ("-m", "not slow", "--numprocesses=auto", "--dist=worksteal")
-"""Tests that may run beside each other; the slow ones want the machine for themselves."""
+BESIDE = ("--numprocesses=auto", "--dist=worksteal")
+"""How tests run beside each other; the slow ones want the machine for themselves."""
 
 
 def test(arguments: Sequence[str]) -> int:
     """The tests: first those that may run beside each other, then the slow ones. Which of them to run may be
-    named. `--fast` leaves out the slow ones and complains when the others take too long all the same.
+    named. `--fast` leaves out the slow and the long ones and complains when the others take too long all the
+    same.
     """
     ensure("dev")
     pytest = ("-P", "-m", "pytest")
     options = [argument for argument in arguments if argument != "--fast"]
     if "--fast" in arguments:
         started = time.monotonic()
-        status = call(*pytest, *QUICK, "--durations=5", *options)
+        status = call(*pytest, *BESIDE, "-m", "not slow and not long", "--durations=5", *options)
         if (seconds := time.monotonic() - started) > FAST_SECONDS:
             say("dev.py: " + text("slow", seconds=seconds, limit=FAST_SECONDS))
         return status
     if not all(option.startswith("--") for option in options):
         return call(*pytest, *options)
-    quick = call(*pytest, *QUICK, *options)
+    quick = call(*pytest, *BESIDE, "-m", "not slow", *options)
     return call(*pytest, "-m", "slow", *options) or quick
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+LONG = Path(__file__).with_name("data") / "long.txt"
 ON_CI = os.environ.get("CI", "").lower() in {"true", "1"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests that the inner loop leaves out, by name, with all their parameters."""
+    named = set(LONG.read_text("utf-8").splitlines())
+    for item in items:
+        if item.nodeid.partition("[")[0] in named:
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
