@@ -101,8 +101,8 @@ TEXTS = {
     "slow": (
         "the fast tests took {seconds:.0f} s, more than {limit}: mark what is slow, or name what is long in"
         " tests/data/long.txt.",
-        "速いテストに {seconds:.0f} 秒かかり、{limit} 秒を超えました。遅いものには @pytest.mark.slow を付けるか、"
-        "tests/data/long.txt に書いてください。",
+        "速いテストに {seconds:.0f} 秒かかり、{limit} 秒を超えました。遅いものには @pytest.mark.slow を"
+        "付けるか、tests/data/long.txt に書いてください。",
     ),
     "unknown": ("unknown command {name}", "{name} というコマンドはありません"),
 }

@@ -139,6 +139,8 @@ def test_wants_a_command():
 @pytest.mark.parametrize(("ci", "status"), [("true", 1), ("", 0)])
 def test_a_skip_fails_on_ci_and_is_named(tmp_path: Path, ci: str, status: int) -> None:
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests" / "conftest.py").read_bytes())
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "long.txt").touch()
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = needs(command): x\n", encoding="utf-8")
     (tmp_path / "test_two.py").write_text(SKIPPING, encoding="utf-8")
     done = subprocess.run(
