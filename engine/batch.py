@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from engine.consent import Consent, consent_to, digest_of, masked, open_approval, titled
+from engine.consent import Consent, consent_to, digest_of, masked, open_approval, rule_shown, titled
 from engine.core.errors import EngineError, LeaseLost, StoreFault
 from engine.core.hops import worked
 from engine.core.messages import encode_tool_result
@@ -316,12 +316,7 @@ class Batch:
         if draft.arguments:
             shown["arguments"] = masked(dict(draft.arguments), redact)
         if draft.rule is not None:
-            shown |= {
-                "ruleDraft": dict(draft.rule.draft),
-                "rule": self.run.kit.messages("en")(draft.rule.key, **draft.rule.values),
-                "ruleKey": draft.rule.key,
-                "ruleValues": dict(draft.rule.values),
-            }
+            shown |= rule_shown(self.run, draft.rule.draft, draft.rule.key, draft.rule.values)
         return NewRequest(
             request_id=self.run.kit.new_id("r"),
             reason=signal.wait_reason,

@@ -26,7 +26,7 @@ import msgspec
 from engine.core.errors import StoreFault
 from engine.core.jobs import Owner
 from engine.core.limits import Snapshots
-from engine.core.manifest import UNSURE, Difference, Manifest, differences, is_bytes
+from engine.core.manifest import NAME, UNSURE, Difference, Manifest, differences, is_bytes
 from engine.core.tooling import FileChange
 from engine.kit import log
 from engine.paths import CONTENTS
@@ -120,15 +120,11 @@ class WorkspaceCheckpoints:
                 return
         await self._drop(job_id)
 
-    async def ended(self, job_id: str) -> None:
-        """All commands of the job have ended: note what they changed last."""
-        await self.after(job_id)
-
     async def close(self) -> None:
         """Every command has ended, and the engine ends."""
         for job_id in list(self._baselines):
             with contextlib.suppress(StoreFault):
-                await self.ended(job_id)
+                await self.after(job_id)
         await asyncio.to_thread(self._contents.close)
 
     def alive(self, job_id: str) -> None:
@@ -306,7 +302,7 @@ def _change(one: Difference, *, unsure: bool) -> FileChange:
 
 def _only_name(one: Difference) -> str:
     """A new file is removed by its name alone; one whose name is no text cannot be."""
-    return one.after.why if one.after is not None and one.after.why == "name" else ""
+    return one.after.why if one.after is not None and one.after.why == NAME else ""
 
 
 def _news(last: Manifest | None, found: Manifest) -> bool:

@@ -180,10 +180,7 @@ def open_approval(run: JobRun, item: Ready, prepared: Prepared, consent: Consent
         ]
     if verdict.rule is not None:
         text = rule_text(verdict.rule)
-        shown["ruleDraft"] = rule_to_json(verdict.rule)
-        shown["rule"] = run.kit.messages("en")(text.key, **text.values)
-        shown["ruleKey"] = text.key
-        shown["ruleValues"] = dict(text.values)
+        shown |= rule_shown(run, rule_to_json(verdict.rule), text.key, text.values)
     return NewRequest(
         request_id=run.kit.new_id("r"),
         reason="approval",
@@ -192,6 +189,18 @@ def open_approval(run: JobRun, item: Ready, prepared: Prepared, consent: Consent
         digest=digest_of(run, item, prepared),
         call_id=item.call.call_id,
     )
+
+
+def rule_shown(
+    run: JobRun, draft: Mapping[str, object], key: str, values: Mapping[str, str]
+) -> dict[str, object]:
+    """What "always" would store, as a request shows it: the draft, and its text in English and by key."""
+    return {
+        "ruleDraft": dict(draft),
+        "rule": run.kit.messages("en")(key, **values),
+        "ruleKey": key,
+        "ruleValues": dict(values),
+    }
 
 
 def titled(prepared: Prepared, redact: Callable[[str], str]) -> dict[str, object]:

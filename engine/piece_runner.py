@@ -158,10 +158,6 @@ async def _enrich(run: JobRun) -> None:
     await kit.db(kit.store.set_enriched, run.lease, run.enriched, delivered, run.now())
 
 
-async def _brief(run: JobRun) -> dict[str, str]:
-    return await run.kit.db(run.kit.store.brief_fields, run.job.task_id)
-
-
 async def _carried_over_a_park(run: JobRun) -> Carried:
     """What a re-entered movement must know: the answer, what is settled, its children, and what it had
     already done.
@@ -178,7 +174,6 @@ async def _carried_over_a_park(run: JobRun) -> Carried:
     done = [_done(step, run.texts) for step in steps if step.intent.effect in LASTING]
     settled = [_decided(r, run.texts) for r in requests if r.title and r.decision and r is not answered]
     carried = Carried(
-        brief=await _brief(run),
         lessons=await lessons(run),
         decisions=newest(settled, run.texts),
         children=children,
@@ -239,8 +234,9 @@ async def _begin(
     run.first_call = run.movement_seq > 1
     movement = run.here
     tools = permitted_names(run.tools, movement, run.granted)
+    brief = await run.kit.db(run.kit.store.brief_fields, run.job.task_id)
     lists = await run.kit.db(run.kit.store.checklists, run.job.task_id)
-    carried = replace(carried, brief=carried.brief or await _brief(run), checklists=shown_all(lists))
+    carried = replace(carried, brief=brief, checklists=shown_all(lists))
     guidance = run.kit.redact(movement_guidance(run.piece, movement, tools, carried, run.texts))
     opening = _restart(run, guidance) if joins is None else _join(run, guidance, joins)
     await run.kit.db(

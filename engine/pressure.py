@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import lru_cache
 
 from engine.core.context import (
     CREDIBLE,
@@ -136,7 +137,13 @@ def _sizes(run: JobRun) -> list[int]:
 
 
 def _tools_size(run: JobRun) -> int:
-    return estimate_tokens(run.job.tools.decode("utf-8", "replace"))
+    return _size_of(run.job.tools)
+
+
+@lru_cache(maxsize=64)
+def _size_of(tools: bytes) -> int:
+    """An array's size, which is asked for several times in every iteration and never changes."""
+    return estimate_tokens(tools.decode("utf-8", "replace"))
 
 
 def _scale(run: JobRun) -> float:

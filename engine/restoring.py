@@ -67,9 +67,7 @@ def carry_out(plan: Plan) -> None:
 def _trying(plan: Plan, path: str) -> Iterator[None]:
     try:
         yield
-    except FileNotFoundError:
-        plan.kept[path] = CHANGED
-    except Refused:
+    except (FileNotFoundError, Refused):
         plan.kept[path] = CHANGED
     except OSError:
         plan.kept[path] = FAILED

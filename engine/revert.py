@@ -13,7 +13,7 @@ import stat
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from engine.core.manifest import DIR, NAME, is_file, is_generated, is_stat, link_target, stat_size
+from engine.core.manifest import DIR, NAME, UNSURE, is_file, is_generated, is_stat, link_target, stat_size
 from engine.core.records import Snapshot
 from engine.core.views import Reverted, RevertKept
 from engine.restoring import (
@@ -148,7 +148,7 @@ def _judge(plan: Plan, row: Snapshot, unsaved: Collection[str]) -> None:
         return
     if as_before.print == row.before_hash and same_mode(row.before_mode, as_before.mode, row.before_hash):
         plan.done.append(row.path)
-    elif row.why == "unsure":
+    elif row.why == UNSURE:
         plan.kept[row.path] = row.why
     elif as_left.print != row.after_hash or not same_mode(row.after_mode, as_left.mode, row.after_hash):
         plan.kept[row.path] = CHANGED

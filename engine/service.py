@@ -108,7 +108,6 @@ class Service:
         self._on_stored = on_stored
         self._extras = extras
         self._only = only
-        self._store: Store | None = None
         self._registry = ShellRegistry(store_file.parent / "commands")
         self.worker: Worker | None = None
         self._checkpoints: WorkspaceCheckpoints | None = None
@@ -119,7 +118,6 @@ class Service:
         """Open the store and work. Raises ``StoreFault`` if it cannot be used."""
         keep_private()  # before any command runs below this process
         store = await self._db(Store.open, self._store_file)
-        self._store = store
         try:
             trusted = self.config.trusted
             if trusted is None:
@@ -175,7 +173,6 @@ class Service:
 
     def _kit(self, store: Store, trusted: bool, checkpoints: WorkspaceCheckpoints) -> Kit:
         pool = self._pool = _pool(self.config)
-        secrets = self.config.secrets
         return Kit(
             config=self.config,
             workspace=self.workspace,
@@ -201,8 +198,8 @@ class Service:
             task_dir=partial(task_dir, self.workspace),
             local_time=lambda at: datetime.fromtimestamp(at).astimezone(),
             new_id=new_id,
-            redact=lambda text: redact(text, secrets),
-            mask=lambda text: mask(text, secrets),
+            redact=self._redact,
+            mask=lambda text: mask(text, self.config.secrets),
             explain=explain,
             settle_file=partial(_settle_file, self.workspace),
             file_before=partial(_file_before, self.workspace),
@@ -214,10 +211,11 @@ class Service:
         )
 
     def _around(self, trusted: bool) -> WorkspaceSurroundings:
-        secrets = self.config.secrets
-        return WorkspaceSurroundings(
-            self.workspace, trusted, self._documents, lambda text: redact(text, secrets)
-        )
+        return WorkspaceSurroundings(self.workspace, trusted, self._documents, self._redact)
+
+    def _redact(self, text: str) -> str:
+        """A text without secrets."""
+        return redact(text, self.config.secrets)
 
     def _checkpoints_of(self, store: Store, owner: Owner) -> WorkspaceCheckpoints:
         return WorkspaceCheckpoints(
@@ -237,19 +235,10 @@ class Service:
         """End the commands of a job, and note what they changed last."""
         await self._registry.end_all(job_id)
         if self._checkpoints is not None:
-            await self._checkpoints.ended(job_id)
+            await self._checkpoints.after(job_id)
 
     def _task_maker(self, store: Store, trusted: bool) -> TaskMaker:
-        secrets = self.config.secrets
-        return TaskMaker(
-            self.workspace,
-            trusted,
-            self.config,
-            store,
-            self._call,
-            SystemClock(),
-            lambda text: redact(text, secrets),
-        )
+        return TaskMaker(self.workspace, trusted, self.config, store, self._call, SystemClock(), self._redact)
 
     def _tool_names(self) -> tuple[str, ...]:
         """The names of all tools that RequestTool may be asked for."""
@@ -369,17 +358,19 @@ async def serve_link(extras: Extras = NO_EXTRAS) -> int:
 
 
 async def _obey(stream: Any, service: Service, documents: FrontDocuments) -> None:
-    async for message in stream:
-        match message.get("kind"):
-            case "wake":
-                service.wake()
-            case "cancel" if service.worker is not None:
-                service.worker.cancel(str(message.get("jobId")))
-            case "answer":
-                documents.answered(message)
-            case other:
-                log.debug("unknown order %r", other)
-    service.stop()
+    try:
+        async for message in stream:
+            match message.get("kind"):
+                case "wake":
+                    service.wake()
+                case "cancel" if service.worker is not None:
+                    service.worker.cancel(str(message.get("jobId")))
+                case "answer":
+                    documents.answered(message)
+                case other:
+                    log.debug("unknown order %r", other)
+    finally:
+        service.stop()  # whatever ended the reading: an engine that hears nobody must not live on
 
 
 class _Poke:

@@ -113,13 +113,10 @@ def _block(title: str, text: str) -> Iterator[str]:
 
 
 def _brief(job: JobDetail, say: Say) -> Iterator[str]:
-    fields = [(name, getattr(job.brief, name)) for name in ("goal", "done", "open", "clarifications")]
-    if any(text for _, text in fields):
+    fields = {name: getattr(job.brief, name) for name in ("goal", "done", "open", "clarifications")}
+    if any(fields.values()):
         yield f"## {say('export.brief')}"
-    for name, text in fields:
-        if text:
-            yield f"{say(f'export.{name}')}:"
-            yield fenced(text, "")
+    yield from _texts(say, **fields)
 
 
 def _comment(comment: CommentView) -> str:
@@ -134,7 +131,12 @@ def _movement(move: MovementView, say: Say) -> Iterator[str]:
         words.append(say("cli.run.forced"))
     after = f" → {line(move.next)}" if move.next else ""
     yield f"### {line(move.name)}{after}\n\n{move.started_at} · {' · '.join(words)}"
-    for name, text in (("summary", move.summary), ("lessons", move.lessons)):
+    yield from _texts(say, summary=move.summary, lessons=move.lessons)
+
+
+def _texts(say: Say, **texts: str | None) -> Iterator[str]:
+    """Texts under their names, those that there are."""
+    for name, text in texts.items():
         if text:
             yield f"{say(f'export.{name}')}:\n\n{fenced(text, '')}"
 
@@ -150,9 +152,7 @@ def _request(request: Request, say: Say) -> Iterator[str]:
     decision = say(f"cli.decision.{settled.decision}", by=line(settled.by or "–"))
     scope = f" · {say('export.scope', scope=settled.scope)}" if settled.scope else ""
     yield f"{decision} · {settled.at}{scope}"
-    for name, text in (("answer", settled.text), ("note", settled.note)):
-        if text:
-            yield f"{say(f'export.{name}')}:\n\n{fenced(text, '')}"
+    yield from _texts(say, answer=settled.text, note=settled.note)
 
 
 def _change(change: ExportedChange, say: Say) -> Iterator[str]:

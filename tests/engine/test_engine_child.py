@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine import process as module
-from engine.process import EngineProcess
+from engine.process import EngineProcess, encode_line
 
 SPEAKER = """
 import sys
@@ -59,3 +60,23 @@ async def test_an_engine_that_was_to_be_started_later_is_not_started_after_the_s
     await front.process.stop()
     await asyncio.wait_for(starting, 5)
     assert front.process.pid is None
+
+
+async def test_an_engine_that_cannot_read_its_orders_ends_and_does_not_live_on(tmp_path: Path) -> None:
+    engine = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-I", "-m", "maestro_lsp", "worker", "--link"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert engine.stdin is not None and engine.stdout is not None
+    try:
+        hello = {"kind": "hello", "workspace": str(tmp_path), "store": str(tmp_path / "s" / "store.db")}
+        engine.stdin.write(encode_line({**hello, "config": {}}))
+        assert b'"ready"' in await asyncio.wait_for(engine.stdout.readline(), 20)
+        engine.stdin.write(encode_line({"kind": "answer", "id": "no number"}))
+        assert await asyncio.wait_for(engine.wait(), 20) == 0
+    finally:
+        if engine.returncode is None:
+            engine.kill()
+            await engine.wait()

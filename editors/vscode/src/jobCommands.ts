@@ -9,7 +9,7 @@ import { groupOf, jobLine, jobTitle } from "./jobsModel";
 import type { Row } from "./jobsView";
 import { namesOf, type Change } from "./pages";
 import { ready, type Parts } from "./parts";
-import type { JobSummary, Request, Reverted } from "./protocol";
+import type { FileChanged, JobSummary, Request, Reverted } from "./protocol";
 import { keptLine, revertLine } from "./revertModel";
 
 const { t } = vscode.l10n;
@@ -110,9 +110,8 @@ export async function revertJob(parts: Parts, argument: unknown): Promise<void> 
   if (job === undefined) {
     return;
   }
-  const { files } = await parts.server.execute("maestro.task.changes", { jobId: job.jobId });
+  const files = await changedFiles(parts, job);
   if (files.length === 0) {
-    void vscode.window.showInformationMessage(unlinked(t("“{0}” has changed no files.", jobTitle(job))));
     return;
   }
   const yes = t("Put Back");
@@ -151,6 +150,15 @@ export async function exportJob(parts: Parts, argument: unknown): Promise<void> 
   }
 }
 
+/** What a job changed; that it changed nothing is told. */
+async function changedFiles({ server }: Parts, job: JobSummary): Promise<readonly FileChanged[]> {
+  const { files } = await server.execute("maestro.task.changes", { jobId: job.jobId });
+  if (files.length === 0) {
+    void vscode.window.showInformationMessage(unlinked(t("“{0}” has changed no files.", jobTitle(job))));
+  }
+  return files;
+}
+
 /** A list for a dialog, which does not scroll. */
 function listed(rows: readonly string[]): string {
   const shown = rows.slice(0, LISTED);
@@ -163,9 +171,8 @@ export async function openFiles(parts: Parts, argument: unknown): Promise<void> 
   if (job === undefined) {
     return;
   }
-  const { files } = await parts.server.execute("maestro.task.changes", { jobId: job.jobId });
+  const files = await changedFiles(parts, job);
   if (files.length === 0) {
-    void vscode.window.showInformationMessage(unlinked(t("“{0}” has changed no files.", jobTitle(job))));
     return;
   }
   const folder = vscode.workspace.workspaceFolders?.[0]?.uri ?? vscode.Uri.file("/");
